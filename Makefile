@@ -2,8 +2,8 @@
 #
 # The house is one list of rooms; a room includes only rooms to its left (checked by `make layers`). The first line is the
 # runtime (libsparta_rt.so), both lines are the library (libsparta.so), and cli/ is the program.
-RT_ROOMS   := base expr tensor file format device jit builtin graph panel call package run
-LIB_ROOMS  := arrays tesa store schedule ops import prune propagate implement tune compile zoo measure api
+RT_ROOMS   := base expr tensor file format device jit builtin kernel graph panel call package run
+LIB_ROOMS  := cuda sparse arrays tesa store schedule ops emit import prune propagate implement tune compile zoo measure api
 ROOMS      ?= $(RT_ROOMS) $(LIB_ROOMS)
 
 # ---------------------------------------------------------------- variants: make BUILD=asan, each in its own folder
@@ -51,9 +51,11 @@ UNIT     := $(foreach r,$(ROOMS),$(wildcard tests/unit/$(r)_*test.c))
 endif
 FUZZ     := $(wildcard tests/fuzz/*.c)
 RUNNERS  := $(wildcard tests/node/*_runner.c)
-TEXT     := $(wildcard include/*.h src/*/*.[ch] cli/*.[ch] tests/*/*.[ch] examples/*.c) # what clang-format looks after
+TORCH    := $(wildcard python/torch/*.c)
+TORCH_OBJ := $(TORCH:%.c=$(B)/%.o)
+TEXT     := $(wildcard include/*.h src/*/*.[ch] cli/*.[ch] python/torch/*.[ch] tests/*/*.[ch] examples/*.c) # what clang-format looks after
 
-all: $(B)/libsparta.a $(B)/libsparta_rt.a $(B)/libsparta.so $(B)/libsparta_rt.so $(if $(CLI),$(B)/sparta) ## build the libraries and the program (BUILD=debug|asan|tsan|cov)
+all: $(B)/libsparta.a $(B)/libsparta_rt.a $(B)/libsparta.so $(B)/libsparta_rt.so $(B)/libsparta_torch.so $(if $(CLI),$(B)/sparta) ## build the libraries and the program (BUILD=debug|asan|tsan|cov)
 
 # ---------------------------------------------------------------- compile and link
 # Stamps change only when their text does: other flags compile everything again, another list of files archives again.
@@ -65,12 +67,21 @@ $(B)/files: FORCE
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "CC   $<"
-	$(Q)$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) $(TARGET_CFLAGS) -c $< -o $@
 
-# The portable kernels, the check of indices and the conversions get -O3. The kernels' texts are also embedded for the run-time compiler by .incbin,
+# The portable kernels, copies, references, the check of indices and the conversions get -O3. The kernels' texts are also embedded for the run-time compiler by .incbin,
 # which -MMD does not see.
-$(B)/src/panel/%.o $(B)/src/format/ascend.o $(B)/src/store/convert_%.o $(B)/src/propagate/constant.o: KERNEL_CFLAGS := $(if $(filter release,$(BUILD)),$(if $(filter -O2,$(CFLAGS)),-O3))
+$(B)/src/panel/%.o $(B)/src/tensor/copy.o $(B)/src/builtin/%.o $(B)/src/sparse/target_%.o $(B)/src/format/ascend.o $(B)/src/store/convert_%.o $(B)/src/propagate/constant.o: KERNEL_CFLAGS := $(if $(filter release,$(BUILD)),$(if $(filter -O2,$(CFLAGS)),-O3))
 $(filter $(B)/src/panel/%,$(OBJ)): $(wildcard src/panel/*.h src/panel/*.def)
+# Kernels that are compiled in once for each target (flags as in device/targets.def); a compiler for another CPU makes empty tables of two.
+ifneq ($(findstring x86_64,$(shell $(CC) -dumpmachine)),)
+$(B)/src/sparse/target_avx512.o $(B)/src/builtin/target_avx512.o: TARGET_CFLAGS := -march=x86-64-v4 -mprefer-vector-width=512
+$(B)/src/sparse/target_avx2.o $(B)/src/builtin/target_avx2.o: TARGET_CFLAGS := -march=x86-64-v3
+endif
+# Embedded by .incbin as well.
+$(B)/src/cuda/texts.o: $(wildcard src/cuda/*.cu src/cuda/*.cuh src/cuda/*.h src/cuda/*.def)
+# Embedded in every generated text.
+$(filter $(B)/src/emit/% $(B)/src/panel/%,$(OBJ)): src/emit/words.h src/kernel/abi.h
 
 $(B)/libsparta.a: $(OBJ) $(B)/files
 	@echo "AR   $@"
@@ -86,12 +97,17 @@ $(B)/libsparta.so: $(OBJ) $(B)/files
 	$(call link_shared,$(OBJ))
 $(B)/libsparta_rt.so: $(RT_OBJ) $(B)/files
 	$(call link_shared,$(RT_OBJ))
+# torch's operators: over the shared library and whatever torch the process has loaded. Errors leave by exceptions of C++, which need unwind tables.
+$(TORCH_OBJ): KERNEL_CFLAGS := -fexceptions
+$(B)/libsparta_torch.so: $(TORCH_OBJ) $(B)/libsparta.so
+	@echo "LINK $@"
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,-z,defs -Wl,-rpath,'$$ORIGIN' $(TORCH_OBJ) -L$(B) -lsparta -ldl -lpthread -o $@
 # The program has every function of sparta.h, whether it calls it or not: plugins do.
 $(B)/sparta: $(CLI_OBJ) $(B)/libsparta.a
 	@echo "LINK $@"
 	$(Q)$(CC) $(ALL_CFLAGS) $(CLI_OBJ) -Wl,--export-dynamic -Wl,--whole-archive $(B)/libsparta.a -Wl,--no-whole-archive $(LIBS) -o $@
 
--include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d $(B)/third/src/*/*.d)
+-include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TORCH_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d $(B)/third/src/*/*.d)
 
 # ---------------------------------------------------------------- test programs
 $(B)/tests/%: tests/%.c $(B)/libsparta.a
@@ -110,6 +126,14 @@ $(B)/third/%.o: %.c tests/third/panel/layouts.def $(B)/flags
 $(B)/tests/unit/compile_layouts_test: private ALL_CFLAGS := -Itests/third $(ALL_CFLAGS)
 $(B)/tests/unit/compile_layouts_test: private TEST_OBJ := $(THIRD_OBJ)
 $(B)/tests/unit/compile_layouts_test: $(THIRD_OBJ)
+# A CUDA driver that is none (tests/fake), also as it was before CUDA 12.
+FAKES := $(B)/tests/fake/cuda.so $(B)/tests/fake/cuda-old.so
+$(B)/tests/fake/cuda-old.so: private KERNEL_CFLAGS := -DFAKE_OLD
+$(FAKES): tests/fake/cuda.c tests/fake/cuda.h src/device/driver.def src/device/driver.h $(B)/flags
+	@mkdir -p $(@D)
+	@echo "LINK $@"
+	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $(KERNEL_CFLAGS) -Itests -shared $< -o $@
+$(B)/tests/unit/device_cuda_test $(B)/tests/unit/jit_gpu_test $(B)/tests/unit/measure_gpu_test $(B)/tests/unit/sparse_gpu_test: $(FAKES)
 $(CLI_TEST:%.c=$(B)/%): TEST_OBJ := $(filter-out %/main.o,$(CLI_OBJ))
 $(CLI_TEST:%.c=$(B)/%): $(CLI_OBJ)
 $(B)/tests/fuzz/%: TEST_LIBS := -fsanitize=fuzzer
@@ -129,10 +153,26 @@ demo: ## set up, build, and walk through everything with a small BERT
 	@tools/setup build
 	@$(MAKE) --no-print-directory -s -j$(JOBS) all
 	@tools/demo $(B)/sparta
+demo-torch: ## the PyTorch door: a BERT pruned, built and timed, an MLP pruned while it trains, attention over blocks (installs torch, 4 GB)
+	@tools/setup build
+	@$(MAKE) --no-print-directory -s -j$(JOBS) all
+	@tools/demo-torch
 check: ## the quick loop: build, unit tests, layers, exports, format
 	+@export MAKE='$(MAKE)' JOBS=$(JOBS); tools/stages check | tools/run-tests build/logs/check
 test: ## everything: check, sanitizers, ONNX node tests, program, Python comparisons, fuzzers, examples, install
 	+@export MAKE='$(MAKE)' JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS); tools/stages test | tools/run-tests build/logs/test
+# The same binary on the oldest torch that it takes: 4 GB of it, so by hand and not in CI.
+test-torch-oldest: all ## the operators and modules on torch 2.10
+	@tools/venv .venv-torch210 tests/torch/requirements-oldest.txt --no-deps --no-compile
+	@for t in operators modules attention original; do printf 'torch 2.10: %s\ttools/try-torch .venv-torch210 tests/torch/test_%s.py\n' $$t $$t; done | JOBS=1 tools/run-tests build/logs/oldest
+# On a machine with a GPU, in an environment that has a torch with CUDA: PYTHON names it.
+PYTHON ?= python3
+test-gpu: all ## kernels on the GPU and torch around them; needs one, and a torch with CUDA (PYTHON=..., GPU_ARGS="--only layers")
+	@$(PYTHON) tests/gpu/run.py $(GPU_ARGS)
+test-gpu-sanitize: all ## the same on small cases under compute-sanitizer's memcheck and racecheck
+	@command -v compute-sanitizer > /dev/null || { echo "test-gpu-sanitize: no compute-sanitizer; it is in the CUDA toolkit"; exit 1; }
+	PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 1 $(PYTHON) tests/gpu/run.py --small $(GPU_ARGS)
+	compute-sanitizer --tool racecheck --error-exitcode 1 $(PYTHON) tests/gpu/run.py --small --only products --only samples --only index $(GPU_ARGS)
 
 bench: all ## time the zoo's models against their own dense baseline
 	@tools/bench $(B)/sparta
@@ -152,9 +192,20 @@ bench-propagate: all ## time propagation on the zoo, and onnxruntime before and 
 bench-given: all ## time BERTs with whole rows pruned against themselves without propagation; prints a table
 	@tools/venv .venv tests/python/requirements.txt
 	.venv/bin/python tools/bench_given.py --sparta $(B)/sparta
+bench-torch: all ## time the PyTorch door against torch; fills docs/benchmarks/torch.md with TORCH_ARGS=--write (TORCH_ARGS="...")
+	@tools/venv .venv-torch tests/torch/requirements.txt --no-deps
+	.venv-torch/bin/python tools/bench_torch.py $(TORCH_ARGS)
+bench-gpu: all ## time block-sparse products on the GPU against cuBLAS, torch's BSR and cuSPARSELt (PYTHON=..., GPU_ARGS="--out docs/benchmarks/gpu.md")
+	$(PYTHON) tools/bench_gpu.py $(GPU_ARGS)
 bench-peers: all ## time against onnxruntime and torch; writes docs/benchmarks/ (PEERS_ARGS="...")
 	@tools/venv .venv-peers tools/requirements-peers.txt
 	.venv-peers/bin/python tools/bench_peers.py --sparta $(B)/sparta $(PEERS_ARGS)
+bench-operators: all ## time operators between the products against onnxruntime; writes docs/benchmarks/operators.md (OPERATORS_ARGS="...")
+	@tools/venv .venv-peers tools/requirements-peers.txt
+	SPARTA_LIBRARY=$(abspath $(B)/libsparta.so) PYTHONPATH=python .venv-peers/bin/python tools/bench_operators.py --out docs/benchmarks/operators.md $(OPERATORS_ARGS)
+bench-models: all ## time exports of transformers, dense and pruned, against onnxruntime; writes docs/models.md (MODELS_ARGS="...")
+	@tools/venv .venv-models tools/requirements-models.txt
+	.venv-models/bin/python tools/bench_models.py --sparta $(B)/sparta $(MODELS_ARGS)
 
 # ---------------------------------------------------------------- documents that are made
 $(B)/tools/operators: tools/operators.c $(B)/libsparta.a
@@ -169,11 +220,14 @@ operators-check: $(B)/tools/operators ## docs/operators.md is what the table of 
 	@$< | diff docs/operators.md - || { echo "docs/operators.md is old; make docs-operators"; exit 1; }
 layers: ## every room includes only rooms to its left
 	@tools/layers $(RT_ROOMS) $(LIB_ROOMS)
-exports: $(B)/libsparta.so $(B)/libsparta_rt.so ## the libraries export what include/sparta.h declares and need what they should
-	@tools/exports include/sparta.h $(B)/libsparta.so $(B)/libsparta_rt.so $(filter-out $(RT_OBJ),$(OBJ))
+exports: $(B)/libsparta.so $(B)/libsparta_rt.so $(B)/libsparta_torch.so ## the libraries export what include/sparta.h declares and need what they should
+	@tools/exports include/sparta.h $(B)/libsparta.so $(B)/libsparta_rt.so $(B)/libsparta_torch.so $(filter-out $(RT_OBJ),$(OBJ))
 CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format))
 format: ## format every C file with clang-format 14
 	@$(if $(CLANG_FORMAT),$(CLANG_FORMAT) -i $(TEXT),echo "format: clang-format is not installed (make setup)")
+lint: ## the Python of the door by ruff and mypy (torch's types from .venv-torch)
+	@tools/venv .venv-torch tests/torch/requirements.txt --no-deps --no-compile
+	@tools/lint .venv-torch
 format-check: ## say which lines clang-format would change
 	@$(if $(CLANG_FORMAT),$(CLANG_FORMAT) --dry-run -Werror $(TEXT),echo "format-check: skipped, clang-format is not installed (make setup)")
 coverage: ## line coverage of the unit tests, by room
@@ -189,6 +243,8 @@ $(B)/examples/%: examples/%.c $(B)/libsparta.so
 	$(call example,-lsparta)
 $(B)/examples/plugin.so: examples/plugin.c include/sparta.h
 	@echo "LINK $@"; mkdir -p $(@D); $(CC) -std=c11 -Wall -Wextra -Werror $(CFLAGS) -Iinclude -shared -fPIC $< -o $@
+$(B)/examples/decode: examples/decode.c $(B)/libsparta_rt.so
+	$(call example,-lsparta_rt)
 $(B)/examples/run_package_rt: examples/run_package.c $(B)/libsparta_rt.so
 	$(call example,-lsparta_rt)
 # The programs of docs/api.md: what stands between "```c NAME.c" and "```".
@@ -197,7 +253,7 @@ $(B)/examples/api/%.c: docs/api.md
 	@mkdir -p $(@D); awk '/^```/ { on = $$0 == "```c $*.c"; next } on' $< > $@
 $(API_PROGRAMS:%=$(B)/examples/api_%): $(B)/examples/api_%: $(B)/examples/api/%.c $(B)/libsparta.so
 	$(call example,-lsparta)
-examples: all $(API_PROGRAMS:%=$(B)/examples/api_%) $(B)/examples/compile_and_run $(B)/examples/operator $(B)/examples/schedule $(B)/examples/run_package $(B)/examples/run_package_rt $(B)/examples/plugin.so ## build and run the examples
+examples: all $(API_PROGRAMS:%=$(B)/examples/api_%) $(B)/examples/compile_and_run $(B)/examples/decode $(B)/examples/operator $(B)/examples/schedule $(B)/examples/run_package $(B)/examples/run_package_rt $(B)/examples/plugin.so ## build and run the examples
 	@tools/try-examples $(B)/sparta $(B)/examples
 
 # $(call completion,shell,file)
@@ -222,4 +278,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: docs-operators operators-check all unit units programs fuzzers help setup demo check test bench bench-kernels bench-plots bench-formats bench-given bench-peers bench-propagate layers exports format format-check coverage examples install clean FORCE
+.PHONY: lint docs-operators operators-check test-torch-oldest test-gpu test-gpu-sanitize bench-gpu all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-torch layers exports format format-check coverage examples install clean FORCE

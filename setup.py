@@ -10,7 +10,13 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BUILT = {"build/release/libsparta.so": "libsparta.so", "build/release/sparta": "sparta", "include/sparta.h": "sparta.h"}
+# The library under the name that libsparta_torch.so needs it by.
+BUILT = {
+    "build/release/libsparta.so": "libsparta.so.0",
+    "build/release/libsparta_torch.so": "libsparta_torch.so",
+    "build/release/sparta": "sparta",
+    "include/sparta.h": "sparta.h",
+}
 
 
 def version():
@@ -35,8 +41,12 @@ class Wheel(bdist_wheel):
     def get_tag(self):
         """manylinux by the newest symbol of glibc that the files ask for."""
         machine = os.uname().machine
-        need = max(int(minor) for name in BUILT if not name.endswith(".h")
-                   for minor in re.findall(r"GLIBC_2\.(\d+)", subprocess.check_output(["objdump", "-T", os.path.join(HERE, name)], text=True)))
+        need = max(
+            int(minor)
+            for name in BUILT
+            if not name.endswith(".h")
+            for minor in re.findall(r"GLIBC_2\.(\d+)", subprocess.check_output(["objdump", "-T", os.path.join(HERE, name)], text=True))
+        )
         return "py3", "none", f"manylinux_2_{need}_{machine}"
 
 
@@ -45,5 +55,11 @@ class Binary(Distribution):
         return True
 
 
-setup(version=version(), distclass=Binary, packages=["sparta"], package_dir={"": "python"}, package_data={"sparta": ["py.typed"]},
-      cmdclass={"build_py": Build, "bdist_wheel": Wheel})
+setup(
+    version=version(),
+    distclass=Binary,
+    packages=["sparta", "sparta.compat", "sparta.nn"],
+    package_dir={"": "python"},
+    package_data={"sparta": ["py.typed"]},
+    cmdclass={"build_py": Build, "bdist_wheel": Wheel},
+)

@@ -73,6 +73,11 @@ static sparta_status check_targets(cli *c, const char *list)
         if (!sp_target_parse(one, &target))
             return sp_fail(c->cx, SPARTA_E_USAGE, "%s: there is no target \"%s\"; `sparta doctor` lists them",
                            c->verb->name, one);
+        if (sp_target_device(target) != SP_DEVICE_CPU)
+            return sp_fail(c->cx, SPARTA_E_USAGE,
+                           "%s: %s is a target of GPUs, and packages run on the CPU; --target takes avx512, "
+                           "avx2, portable",
+                           c->verb->name, one);
         p += strlen(one);
     }
     return SPARTA_OK;

@@ -39,6 +39,7 @@ sparta_status cli_compile_options(cli *c, sparta_compile_options *out)
     o.masks = cli_text(c, CLI_MASKS, NULL);
     o.target = cli_text(c, CLI_TARGET, NULL);
     o.schedule = cli_text(c, CLI_SCHEDULE, NULL);
+    o.tokens = cli_text(c, CLI_TOKENS, NULL);
     o.multiple = (int)cli_int(c, CLI_MULTIPLE, 1);
     o.no_propagate = cli_has(c, CLI_NO_PROPAGATE);
     o.dense_only = cli_has(c, CLI_DENSE);

@@ -1,6 +1,7 @@
 /* sparta bench: how much faster, how sure, and where the time goes. */
 #include "verbs.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct points { /* of a sweep */
@@ -241,6 +242,27 @@ static sparta_status fill_request(cli *c, sp_bench_request *r)
     return cli_compile_request(c, &r->compile);
 }
 
+/* The slowest first; of equally slow ones, the one that runs first. */
+static int slower(const void *a, const void *b)
+{
+    const sp_bench_layer *x = *(const sp_bench_layer *const *)a, *y = *(const sp_bench_layer *const *)b;
+    if (x->ms != y->ms) return x->ms < y->ms ? 1 : -1;
+    return x < y ? -1 : 1;
+}
+
+static sparta_status sort_layers(cli *c, sp_bench_result *r)
+{
+    const size_t n = (size_t)r->n_layers;
+    const sp_bench_layer **by_time = sp_arena_array(c->arena, n + 1, sizeof *by_time);
+    sp_bench_layer *sorted = sp_arena_array(c->arena, n + 1, sizeof *sorted);
+    if (!by_time || !sorted) return sp_ctx_status(c->cx);
+    for (size_t i = 0; i < n; i++) by_time[i] = &r->layer[i];
+    qsort(by_time, n, sizeof *by_time, slower);
+    for (size_t i = 0; i < n; i++) sorted[i] = *by_time[i];
+    r->layer = sorted;
+    return SPARTA_OK;
+}
+
 static bool for_people(const cli *c)
 {
     return !cli_has(c, CLI_TABLE) && !cli_has(c, CLI_QUIET);
@@ -269,6 +291,7 @@ static sparta_status one_point(cli *c, const char *point, void *arg)
     SP_TRY(sp_bench(c->cx, c->arena, &r, &result));
     cli_progress_end(c);
     if (result.noisy) cli_note_noise(c);
+    if (!strcmp(cli_text(c, CLI_SORT, "order"), "time")) SP_TRY(sort_layers(c, &result));
     p->many = *point != 0;
     keep_times(p, point, &result);
     if (cli_wants_json(c)) {
@@ -312,6 +335,9 @@ sparta_status cli_verb_bench(cli *c)
     if (cli_has(c, CLI_TIME) && cli_has(c, CLI_ITERATIONS))
         return sp_fail(c->cx, SPARTA_E_USAGE,
                        "bench: --time and --iterations exclude each other; leave one out");
+    if (cli_has(c, CLI_SORT) && !cli_has(c, CLI_PROFILE))
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "bench: --sort is for the layers of --profile; give that too, or leave it out");
     if (cli_has(c, CLI_EXPORT_TIMES)) SP_TRY(cli_writable(c, cli_text(c, CLI_EXPORT_TIMES, NULL)));
     sp_text_init(&p.times, c->cx);
     sparta_status status = all_points(c, &p);

@@ -1,33 +1,91 @@
 /* sparta doctor: what this machine is, what it can do, and what is missing. */
 #include "verbs.h"
-#include "device/device.h"
-#include "jit/jit.h"
+#include "device/cuda.h"
+#include "jit/gpu.h"
 #include "panel/library.h"
 #include "tune/sqlite.h"
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
-/* A library is examined by its own function, or opened by the name of its file. */
+/* ------------------------------------------------------------------ libraries */
+/* "13.2" of 13 and 2. */
+static const char *print_version(int major, int minor, char out[32])
+{
+    snprintf(out, 32, "%d.%d", major, minor);
+    return out;
+}
+
+static const char *driver_problem(void)
+{
+    return *sp_gpu_problem() ? sp_gpu_problem() : NULL;
+}
+static const char *driver_version(void)
+{
+    static char text[32];
+    return print_version(sp_gpu_driver() / 1000, sp_gpu_driver() % 1000 / 10, text);
+}
+static const char *nvrtc_problem(void)
+{
+    return sp_nvrtc_version() ? NULL : sp_nvrtc_problem();
+}
+static const char *nvrtc_version(void)
+{
+    static char text[32];
+    return print_version(sp_nvrtc_version() / 1000, sp_nvrtc_version() % 1000, text);
+}
+
+/* A library is examined by its own function, or opened by the names of its file. `version` NULL: "found". */
 static const struct library {
-    const char *name, *file, *enables;
+    const char *name, *file, *older, *enables;
     const char *(*problem)(void);
+    const char *(*version)(void);
 } libraries[] = {
-    {"zlib", "libz.so.1", "reading compressed .npz files", NULL},
-    {"sqlite", "libsqlite3.so.0", "remembering measured times between calls", sp_sqlite_problem},
-    {"oneDNN", NULL, "a second dense product, used for layers where it is the fastest", sp_library_problem},
-    {"CUDA driver", "libcuda.so.1", "running on a GPU (not used by this version yet)", NULL},
+    {"zlib", "libz.so.1", NULL, "reading compressed .npz files", NULL, NULL},
+    {"sqlite", NULL, NULL, "remembering measured times between calls", sp_sqlite_problem, NULL},
+    {"oneDNN", NULL, NULL, "a second dense product, used for layers where it is the fastest",
+     sp_library_problem, sp_library_version},
+    {"CUDA driver", NULL, NULL, "products with a sparse matrix on a GPU", driver_problem, driver_version},
+    {"NVRTC", NULL, NULL, "compiling kernels for a GPU", nvrtc_problem, nvrtc_version},
+    {"cuBLASLt", "libcublasLt.so.13", "libcublasLt.so.12", "comparing with dense products on a GPU", NULL,
+     NULL},
+    {"cuSPARSELt", "libcusparseLt.so.0", NULL, "comparing with 2:4 products on a GPU", NULL, NULL},
 };
 
 /* NULL: it is there. */
 static const char *problem_of(const struct library *l)
 {
     if (l->problem) return l->problem();
-    void *handle = dlopen(l->file, RTLD_LAZY | RTLD_LOCAL);
+    /* It stays: some keep memory of their own when they are unloaded. */
+    enum { HOW = RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE };
+    void *handle = dlopen(l->file, HOW);
+    if (!handle && l->older) handle = dlopen(l->older, HOW);
     if (!handle) return "not found";
     dlclose(handle);
     return NULL;
 }
 
+/* ------------------------------------------------------------------ targets */
+/* The first GPU that runs a target of GPUs, or NULL. */
+static const sp_gpu *gpu_for(sp_target t)
+{
+    for (int i = 0; sp_target_device(t) == SP_DEVICE_CUDA && i < sp_gpu_count(); i++)
+        if (sp_gpu_at(i)->target <= t) return sp_gpu_at(i);
+    return NULL;
+}
+
+static bool runs_here(sp_target t)
+{
+    return sp_target_fits(t) || gpu_for(t);
+}
+
+/* Of a GPU: NULL when it is too old for any. */
+static const char *target_of(const sp_gpu *g)
+{
+    return g->target < SP_TARGETS ? sp_target_name(g->target) : NULL;
+}
+
+/* ------------------------------------------------------------------ what is asked once */
 typedef struct health {
     const sp_cpu *cpu;
     sp_target best;
@@ -54,6 +112,35 @@ static sparta_status examine(cli *c, health *h)
     return SPARTA_OK;
 }
 
+/* ------------------------------------------------------------------ for scripts */
+static void gpu_as_json(cli_json *j, const sp_gpu *g)
+{
+    char capability[32];
+    cli_json_open(j, NULL, '{');
+    cli_json_int(j, "number", g->number);
+    cli_json_text(j, "name", g->name);
+    cli_json_text(j, "compute_capability", print_version(g->major, g->minor, capability));
+    cli_json_int(j, "multiprocessors", g->processors);
+    cli_json_int(j, "memory", (int64_t)g->memory);
+    cli_json_int(j, "l2", (int64_t)g->l2);
+    cli_json_int(j, "shared", g->shared);
+    cli_json_int(j, "clock_khz", g->clock);
+    cli_json_int(j, "memory_clock_khz", g->memory_clock);
+    cli_json_text(j, "target", target_of(g));
+    cli_json_close(j, '}');
+}
+
+static void gpus_as_json(cli_json *j)
+{
+    cli_json_open(j, "gpus", '[');
+    for (int i = 0; i < sp_gpu_count(); i++) gpu_as_json(j, sp_gpu_at(i));
+    cli_json_close(j, ']');
+    cli_json_text(j, "gpu_problem", driver_problem());
+    cli_json_text(j, "cuda_driver", sp_gpu_driver() ? driver_version() : NULL);
+    cli_json_text(j, "nvrtc", sp_nvrtc_version() ? nvrtc_version() : NULL);
+    cli_json_text(j, "nvrtc_problem", nvrtc_problem());
+}
+
 static void as_json(cli *c, const health *h)
 {
     cli_json j = cli_json_begin(c, "doctor");
@@ -74,7 +161,8 @@ static void as_json(cli *c, const health *h)
     for (int t = 0; t < SP_TARGETS; t++) {
         cli_json_open(&j, NULL, '{');
         cli_json_text(&j, "name", sp_target_name((sp_target)t));
-        cli_json_bool(&j, "fits", sp_target_fits((sp_target)t));
+        cli_json_bool(&j, "fits", runs_here((sp_target)t));
+        cli_json_text(&j, "device", sp_target_device((sp_target)t) == SP_DEVICE_CPU ? "cpu" : "cuda");
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, ']');
@@ -87,6 +175,7 @@ static void as_json(cli *c, const health *h)
     cli_json_text(&j, "compiler_version", *h->jit.version ? h->jit.version : NULL);
     cli_json_text(&j, "cache", *h->jit.cache ? h->jit.cache : NULL);
     cli_json_text(&j, "cache_problem", *h->jit.cache_problem ? h->jit.cache_problem : NULL);
+    gpus_as_json(&j);
     cli_json_open(&j, "libraries", '[');
     for (size_t i = 0; i < SP_COUNT(libraries); i++) {
         cli_json_open(&j, NULL, '{');
@@ -102,6 +191,7 @@ static void as_json(cli *c, const health *h)
     cli_json_end(c, &j);
 }
 
+/* ------------------------------------------------------------------ for people */
 typedef struct sheet {
     cli *c;
     cli_table table;
@@ -123,7 +213,7 @@ static void line(sheet *s, const char *what, const char *format, ...)
 
 static void library(sheet *s, const struct library *l)
 {
-    const char *problem = problem_of(l), *version = l->file ? "found" : sp_library_version();
+    const char *problem = problem_of(l), *version = l->version ? l->version() : "found";
     line(s, l->name, "%s; %s %s", problem ? problem : version, problem ? "would enable" : "enables",
          l->enables);
 }
@@ -140,12 +230,24 @@ static void machine(sheet *s, const health *h)
          (double)sp_ctx_budget(s->c->cx) / (1 << 30));
     for (int t = 0; t < SP_TARGETS; t++)
         line(s, "target", "%s: %s", sp_target_name((sp_target)t),
-             !sp_target_fits((sp_target)t) ? "does not run here"
-             : (sp_target)t == h->best     ? "runs here, used"
-                                           : "runs here");
+             !runs_here((sp_target)t)  ? "does not run here"
+             : gpu_for((sp_target)t)   ? "runs on a GPU here"
+             : (sp_target)t == h->best ? "runs here, used"
+                                       : "runs here");
     line(s, "peak", "%.1f Gop/s on one thread, %.1f on %d (f32, %s, measured)", h->peak1 * 1e-9,
          h->peak * 1e-9, h->threads, sp_target_name(h->best));
     line(s, "bandwidth", "%.1f GB/s (measured)", h->bandwidth * 1e-9);
+}
+
+static void gpu(sheet *s, const sp_gpu *g)
+{
+    const char *target = target_of(g);
+    line(s, "gpu",
+         "%d: %s, compute capability %d.%d (%s%s), %d multiprocessors, %.1f GiB, L2 %zu MiB, at most %d "
+         "MHz, memory %d MHz",
+         g->number, g->name, g->major, g->minor, target ? "runs " : "too old: 8.0 or newer is used",
+         target ? target : "", g->processors, (double)g->memory / (1 << 30), g->l2 >> 20, g->clock / 1000,
+         g->memory_clock / 1000);
 }
 
 static sparta_status as_table(cli *c, const health *h)
@@ -153,6 +255,7 @@ static sparta_status as_table(cli *c, const health *h)
     static const char *const names[] = {"what", "found"};
     sheet s = {c, cli_table_begin(c, 2, names)};
     machine(&s, h);
+    for (int i = 0; i < sp_gpu_count(); i++) gpu(&s, sp_gpu_at(i));
     if (*h->jit.compiler)
         line(&s, "compiler", "%s (%s)", h->jit.compiler, h->jit.version);
     else

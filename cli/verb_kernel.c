@@ -1,4 +1,5 @@
-/* sparta kernel bench: one product by itself, against dense and against the peak; of a random weight, or of a file's. */
+/* sparta kernel: bench, one product by itself, against dense and against the peak; of a random weight, or of a file's; on a GPU: kernel_gpu.c;
+ * show is in kernel_show.c. */
 #include "verbs.h"
 #include <string.h>
 
@@ -156,7 +157,11 @@ static sparta_status bench_file(cli *c, const char *path)
 
 static sparta_status bench(cli *c)
 {
-    const char *dtype = cli_text(c, CLI_DTYPE, "f32"), *weight = cli_text(c, CLI_WEIGHT, NULL);
+    const char *dtype = cli_text(c, CLI_DTYPE, "f32"), *op = cli_text(c, CLI_OP, "matmul"),
+               *weight = cli_text(c, CLI_WEIGHT, NULL);
+    if (strcmp(op, "matmul"))
+        return sp_fail(c->cx, SPARTA_E_UNSUPPORTED,
+                       "kernel: --op %s is timed on a GPU only; add --device cuda:0", op);
     if (strcmp(dtype, "f32"))
         return sp_fail(c->cx, SPARTA_E_UNSUPPORTED, "kernel: --dtype %s is not there yet; use f32", dtype);
     if (weight && (cli_has(c, CLI_N) || cli_has(c, CLI_K)))
@@ -164,12 +169,40 @@ static sparta_status bench(cli *c)
     return weight ? bench_file(c, weight) : all_points(c, NULL);
 }
 
+/* A flag of the one is not passed over in silence by the other. */
+static sparta_status refuse(cli *c, const char *what, const cli_option_id *flags, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (cli_has(c, flags[i]))
+            return sp_fail(c->cx, SPARTA_E_USAGE, "kernel: --%s means nothing to %s; leave it out",
+                           cli_options[flags[i]].name, what);
+    return SPARTA_OK;
+}
+
 sparta_status cli_verb_kernel(cli *c)
 {
+    static const cli_option_id of_show[] = {CLI_NEST, CLI_NUMBER, CLI_STEP, CLI_WHOLE},
+                               of_cpu[] = {CLI_WEIGHT, CLI_FORMAT, CLI_TENSOR, CLI_TARGET},
+                               of_bench[] = {CLI_DEVICE, CLI_OP,     CLI_M,       CLI_N,
+                                             CLI_K,      CLI_WEIGHT, CLI_PATTERN, CLI_SPARSITY,
+                                             CLI_DTYPE,  CLI_TIME,   CLI_FORMAT,  CLI_TENSOR};
     const char *what = c->operand[0];
-    if (!strcmp(what, "bench")) return bench(c);
-    if (!strcmp(what, "show") || !strcmp(what, "run"))
-        return sp_fail(c->cx, SPARTA_E_UNSUPPORTED,
-                       "kernel: %s is not in this version yet; `sparta kernel bench` is", what);
-    return sp_fail(c->cx, SPARTA_E_USAGE, "kernel: there is no \"%s\"; sparta kernel bench", what);
+    if (!strcmp(what, "show")) {
+        SP_TRY(refuse(c, what, of_bench, SP_COUNT(of_bench)));
+        return cli_kernel_show(c);
+    }
+    if (!strcmp(what, "run"))
+        return sp_fail(
+            c->cx, SPARTA_E_UNSUPPORTED,
+            "kernel: run is not in this version yet; `sparta kernel bench` and `sparta kernel show` are");
+    if (strcmp(what, "bench"))
+        return sp_fail(c->cx, SPARTA_E_USAGE, "kernel: there is no \"%s\"; sparta kernel bench or show",
+                       what);
+    if (c->n_operands > 1)
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "kernel: bench takes no \"%s\"; a weight is given with --weight", c->operand[1]);
+    SP_TRY(refuse(c, what, of_show, SP_COUNT(of_show)));
+    if (!strcmp(cli_text(c, CLI_DEVICE, "cpu"), "cpu")) return bench(c);
+    SP_TRY(refuse(c, "bench on a GPU", of_cpu, SP_COUNT(of_cpu)));
+    return cli_kernel_gpu(c);
 }

@@ -33,6 +33,9 @@ const char *cli_format_text(cli *c, const sp_format *f); /* canonical, in the ar
 void cli_stats(cli_rows *r, const sp_format *f, const sp_store_stats *s);
 sparta_status cli_format_advise(cli *c, const char *in) SP_MUST;
 
+sparta_status cli_kernel_show(cli *c) SP_MUST; /* sparta kernel show (kernel_show.c) */
+sparta_status cli_kernel_gpu(cli *c) SP_MUST;  /* sparta kernel bench --device cuda:N (kernel_gpu.c) */
+
 /* inspect --what-if (what_if.c): measure, then say. Interrupted with something to say: c->stands, and E_CANCELLED from the first. */
 sparta_status cli_what_if(cli *c, sp_what_if *out) SP_MUST;
 /* "what_if": [...] and what it was measured at, or tables. */

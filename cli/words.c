@@ -12,6 +12,7 @@ static const struct {
     {"options.max_memory", "--max-memory"},
     {"options.threads", "--threads"},
     {"options.target", "--target"},
+    {"options.tokens", "--tokens"},
     {"options.masks", "--masks"},
     {"options.schedule", "--schedule"},
     {"options.remove", "--remove"},

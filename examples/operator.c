@@ -42,7 +42,7 @@ int main(void)
                                    sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){TOKENS, K}, x)};
     char message[200];
     sparta_launch launch = SPARTA_OPTIONS(sparta_launch);
-    launch.workspace_bytes = sparta_operator_workspace(op, array, 2);
+    launch.workspace_bytes = sparta_operator_workspace(op, array, 2, &launch);
     launch.workspace = malloc(launch.workspace_bytes);
     const sparta_status status = sparta_operator_run(op, array, 2, &launch, message, sizeof message);
     if (status == SPARTA_OK)

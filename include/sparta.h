@@ -70,6 +70,7 @@ typedef enum sparta_status {
     SPARTA_E_LIMIT,       /* past a limit */
     SPARTA_E_CANCELLED,   /* cancelled */
     SPARTA_E_INTERNAL,    /* a bug in sparta */
+    SPARTA_E_DEVICE,      /* a GPU or its driver failed */
 } sparta_status;
 
 /* ------------------------------------------------------------------ context */
@@ -139,7 +140,7 @@ typedef struct sparta_tensor {
     int64_t dim[SPARTA_RANK];
     int64_t stride[SPARTA_RANK];
     void *data;
-    int device; /* where the data lies; 0: the CPU, the only one so far */
+    int device; /* where the data lies; 0: the CPU; n: the GPU number n - 1 of CUDA */
 } sparta_tensor;
 
 /* A row-major view of `data`. */
@@ -374,6 +375,10 @@ typedef struct sparta_compile_options {
     const char *external_data_root;
     /* "name=value" or "name=min:opt:max", ended by NULL. */
     const char *const *dims;
+    /* "1,16,1024": a plan for each of these numbers of tokens besides the usual one, where another is faster; a run takes the plan that its sizes
+     * fall into. NULL: one plan, for 128 tokens (for fewer where dims say so), and one for few tokens where there are few at usual
+     * sizes: one in a decoder with a cache, whose items have one each. */
+    const char *tokens;
     /* A file that says what to do with which weights (docs/schedules.md); NULL: none. */
     const char *schedule;
     /* The same as an object of this context; NULL: none. Not both. */
@@ -553,7 +558,9 @@ SPARTA_API SPARTA_MUST sparta_status sparta_session_types(sparta_ctx *cx, sparta
                                                           const sparta_named_tensor *inputs, int n_inputs,
                                                           sparta_named_tensor *outputs, int n_outputs);
 /* The same as run, into memory of the caller: each output's tensor says where, with its type and dims, any strides. Written when all has run:
- * it may be the memory of an input (a cache). On failure it is as it was. */
+ * it may be the memory of an input (a cache). On failure it is as it was.
+ * A cache that grows (an output that is an input with more behind it) may lie in one place with room for what is to come: where both begin at one
+ * address and have the same strides, gaps and all, only what is new is written, while it runs. Then a failure leaves what was there before. */
 SPARTA_API SPARTA_MUST sparta_status sparta_session_run_into(sparta_ctx *cx, sparta_session *session,
                                                              const sparta_named_tensor *inputs, int n_inputs,
                                                              const sparta_named_tensor *outputs,
@@ -661,23 +668,138 @@ SPARTA_API const char *sparta_operator_reason(const sparta_operator *op);
 
 typedef struct sparta_launch {
     size_t size;
-    void *stream; /* NULL: the CPU */
+    void *
+        stream; /* of the GPU where the arrays are, which does the work later; NULL: its default one. The CPU has none. */
     void *workspace;
     size_t workspace_bytes;
     /* Threads of the host: calls fn(arg, i) for each i in [0, n); NULL: the calling thread does it all. */
     void (*parallel_for)(void *host, int n, void (*fn)(void *arg, int i), void *arg);
     void *host;
-    /* How many they are: more than 16 do not share a run, fewer than panels of 64 tokens do not share panels; 0: 16. */
+    /* How many they are: more than 16 do not share a run of an operator (64: one with a sparse matrix, below), fewer than panels of 64
+     * tokens do not share panels; 0: 16. */
     int threads;
+    /* On a GPU, 1: f32 may be rounded to tf32 (10 bits) before it is multiplied, which is faster. */
+    int tf32;
 } sparta_launch;
-/* Bytes of workspace for these arrays; 0: they do not fit, which a run has words for. */
-SPARTA_API size_t sparta_operator_workspace(const sparta_operator *op, const sparta_tensor *array, int n);
+/* Bytes of workspace for these arrays and the threads of this launch (NULL: the calling one); 0: they do not fit, which a run has words for. */
+SPARTA_API size_t sparta_operator_workspace(const sparta_operator *op, const sparta_tensor *array, int n,
+                                            const sparta_launch *launch);
 /* The result and every operand that is not constant, row-major, in the order of the expression. Takes no context, allocates nothing, and may be
  * called by any number of threads at once, each with a workspace of its own. On failure `message` (may be NULL) says why. */
 SPARTA_API SPARTA_MUST sparta_status sparta_operator_run(const sparta_operator *op,
                                                          const sparta_tensor *array, int n,
                                                          const sparta_launch *launch, char *message,
                                                          size_t message_size);
+
+/* ------------------------------------------------------------------ products with one sparse matrix, given with each call (docs/api.md)
+ *
+ *     sparta_blocks w = {.size = sizeof w, .rows = 64, .cols = 128, .height = 4, .width = 1, .batch = 1, .patterns = 1,
+ *                        .pos = pos, .crd = crd, .values = values};
+ *     sparta_blocks_multiply(&w, &x, &y, NULL, &launch, message, sizeof message);                     y = w x
+ *
+ * What training and dynamic sparsity need: values, and the pattern too, may be others in every call. Closed under gradients: those of multiply
+ * are sample and the turned multiply, those of sample two multiplies. As sparta_operator_run they take no context, allocate nothing, and may be
+ * called by any number of threads at once, each with a workspace of its own; `message` (may be NULL) says why one failed, and outputs are then
+ * as they were. Indices are checked in every call. Sums are f32, of f64 f64. All arrays of a call have one type: f32, f16, bf16 or f64.
+ * Results never overlap what is read, but for those of the softmax. */
+typedef struct sparta_blocks {
+    size_t size;
+    /* Of a matrix, and of a block. Where blocks do not divide it the last ones reach over its edge; what lies there is not read, and written as 0. */
+    int64_t rows, cols, height, width;
+    /* Matrices, and patterns: 1, which all of them share, or as many. Those lie one after the other: pos counts on, crd begins anew. */
+    int64_t batch, patterns;
+    /* i32 (patterns * rows of blocks + 1): where the blocks of each row of blocks begin; i32 (blocks): the column of blocks of each, ascending. */
+    sparta_tensor pos, crd;
+    /* bool (blocks, height, width): which elements exist, the others count as 0 (by infinity: NaN, as in a dense product); of rank 0: all do. */
+    sparta_tensor keep;
+    /* (batch, blocks, height, width) with 1 pattern, else (blocks, height, width) for the blocks of all. With 1 pattern the latter is one
+     * matrix that the whole batch shares, which multiply takes. Row-major, like all of these. */
+    sparta_tensor values;
+    /* On a GPU: what sparta_blocks_index made of pos and crd; of rank 0: a call makes it again. The CPU does not look at it. */
+    sparta_tensor index;
+} sparta_blocks;
+
+/* Arrays on a GPU (all of a call on the same): f16, bf16 and f32, a batch of 1, features contiguous, blocks with sides of 16, 32 or a multiple of 64;
+ * products and samples. Others are E_UNSUPPORTED. The memory of workspaces is the GPU's too. What pos and crd hold is not looked at by the host: elements
+ * outside of the matrix are passed over, and the index says that there are such.
+ * Words (i32) of the index of a pattern; 0: no kernel follows one. */
+SPARTA_API int64_t sparta_blocks_index_words(const sparta_blocks *s);
+/* Makes it, on the stream: a row-major i32 of so many words. Word 1 is then 0 when pos and crd are right. */
+SPARTA_API SPARTA_MUST sparta_status sparta_blocks_index(const sparta_blocks *s, const sparta_tensor *index,
+                                                         const sparta_launch *launch, char *message,
+                                                         size_t message_size);
+/* GPUs that can be used, and why there is none ("": there is). */
+SPARTA_API int sparta_gpus(void);
+SPARTA_API const char *sparta_gpu_problem(void);
+
+typedef struct sparta_multiply_options {
+    size_t size;
+    /* 1: the matrix is turned. out(b,j,f) = sum over i of S(b,i,j) x(b,i,f). */
+    int turned;
+    /* What happens to the sums, in order: "bias gelu add"; NULL: what is there is added. */
+    const char *epilogue;
+    /* One for each row of the result; and as the result, any strides. NULL: none. */
+    const sparta_tensor *bias, *residual;
+} sparta_multiply_options;
+
+typedef enum sparta_verb {
+    SPARTA_MULTIPLY,
+    SPARTA_MULTIPLY_TURNED,
+    SPARTA_SAMPLE,
+    SPARTA_SOFTMAX,
+    SPARTA_SOFTMAX_GRADIENT,
+} sparta_verb;
+
+/* Bytes of workspace for such a call with these operands (x and out, a and c; of the softmax NULL) and the threads of this launch (NULL: the
+ * calling one). Arrays need no data yet, and indices are not looked at. 0: none is needed, or the call would fail, which has words for it. */
+SPARTA_API size_t sparta_blocks_workspace(sparta_verb verb, const sparta_blocks *s, const sparta_tensor *x,
+                                          const sparta_tensor *y, const sparta_launch *launch);
+/* out(b,i,f) = sum over j of S(b,i,j) x(b,j,f). x and out have three dims and any strides; 0 shares. */
+SPARTA_API SPARTA_MUST sparta_status sparta_blocks_multiply(const sparta_blocks *s, const sparta_tensor *x,
+                                                            const sparta_tensor *out,
+                                                            const sparta_multiply_options *options,
+                                                            const sparta_launch *launch, char *message,
+                                                            size_t message_size);
+/* S(b,i,j) = scale * sum over f of a(b,i,f) c(b,j,f) at the elements that exist, 0 elsewhere in its blocks: writes s->values. */
+SPARTA_API SPARTA_MUST sparta_status sparta_blocks_sample(const sparta_blocks *s, const sparta_tensor *a,
+                                                          const sparta_tensor *c, double scale,
+                                                          const sparta_launch *launch, char *message,
+                                                          size_t message_size);
+/* The softmax of scale * S along the rows of each matrix, over the elements that exist; a row without any is 0. `out` is like s->values, and may
+ * be the same memory. */
+SPARTA_API SPARTA_MUST sparta_status sparta_blocks_softmax(const sparta_blocks *s, double scale,
+                                                           const sparta_tensor *out,
+                                                           const sparta_launch *launch, char *message,
+                                                           size_t message_size);
+/* Its gradient: s->values are the probabilities that it gave, `gradient` that of them; out = scale * p * (gradient - sum of p * gradient in the row).
+ * May be the same memory as either. */
+SPARTA_API SPARTA_MUST sparta_status sparta_blocks_softmax_gradient(const sparta_blocks *s, double scale,
+                                                                    const sparta_tensor *gradient,
+                                                                    const sparta_tensor *out,
+                                                                    const sparta_launch *launch,
+                                                                    char *message, size_t message_size);
+
+/* ------------------------------------------------------------------ 2:4 weights on a GPU
+ *
+ *     words = sparta_half_bytes(SPARTA_F16, rows, cols) / 4;                                          packed: i32 (words) on the GPU, 16-byte aligned
+ *     sparta_half_pack(&weight, &packed, &launch, message, sizeof message);                           once for each change of the weight
+ *     sparta_half_multiply(&packed, rows, cols, &x, &y, NULL, &launch, message, sizeof message);      y = w x
+ *
+ * Of a weight (rows, cols) at most 2 of 4 neighbours along cols are not 0; sizes are any. It is packed to about 9/16 of its bytes, as the tensor cores of
+ * sm_90a take it. f16 and bf16; others, and other GPUs, are E_UNSUPPORTED. Neither call needs a workspace.
+ * Bytes of the packed weight; 0: there is none of this type or these sizes. */
+SPARTA_API int64_t sparta_half_bytes(sparta_dtype dtype, int64_t rows, int64_t cols);
+/* Packs it, on the stream. The elements of a row lie side by side; rows are any step apart. The last word is then 0; 1: somewhere more than 2 of 4 are not 0,
+ * of which the two largest were taken. */
+SPARTA_API SPARTA_MUST sparta_status sparta_half_pack(const sparta_tensor *weight,
+                                                      const sparta_tensor *packed,
+                                                      const sparta_launch *launch, char *message,
+                                                      size_t message_size);
+/* out(0,i,f) = sum over j of w(i,j) x(0,j,f): x (1, cols, tokens) and out (1, rows, tokens) as in sparta_blocks_multiply, with features side by side and tokens
+ * that begin on 16 bytes. Words, bias and residual as there; not turned. The type is that of x, which has to be the weight's. Whatever `packed` holds, nothing else is read. */
+SPARTA_API SPARTA_MUST sparta_status sparta_half_multiply(
+    const sparta_tensor *packed, int64_t rows, int64_t cols, const sparta_tensor *x, const sparta_tensor *out,
+    const sparta_multiply_options *options, const sparta_launch *launch, char *message, size_t message_size);
 
 #ifdef __cplusplus
 }

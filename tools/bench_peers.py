@@ -23,6 +23,7 @@ import argparse
 import ctypes
 import hashlib
 import json
+import math
 import os
 import platform
 import shlex
@@ -93,19 +94,21 @@ def start_sparta(spec):
     must(lib.sparta_session_create(cx, package, ctypes.byref(options), ctypes.byref(session)))
     cost = {"open_ms": opened * 1e3, "session_ms": (time.perf_counter() - begin - opened) * 1e3}
     names = [lib.sparta_package_input_name(package, i) for i in range(lib.sparta_package_inputs(package))]
-    given, wanted, kept = (Named * len(names))(), (Named * 1)(), []
+    outputs = lib.sparta_package_outputs(package) if spec.get("every_output") else 1
+    given, wanted, kept = (Named * len(names))(), (Named * outputs)(), []
     for slot, name in zip(given, names):
         with open(f"{spec['inputs']}-{name.decode()}.bin", "rb") as f:
             kept.append(ctypes.create_string_buffer(f.read()))
         slot.name = name
         dtype, shape = spec["tensors"][name.decode()]
-        slot.tensor.dtype, slot.tensor.rank, slot.tensor.data = F32 if dtype == "float32" else I64, 2, ctypes.addressof(kept[-1])
-        slot.tensor.dim[0:2] = shape
-        slot.tensor.stride[0:2] = [shape[1], 1]
-    wanted[0].name = lib.sparta_package_output_name(package, 0)
+        slot.tensor.dtype, slot.tensor.rank, slot.tensor.data = F32 if dtype == "float32" else I64, len(shape), ctypes.addressof(kept[-1])
+        slot.tensor.dim[0 : len(shape)] = shape
+        slot.tensor.stride[0 : len(shape)] = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    for i, slot in enumerate(wanted):
+        slot.name = lib.sparta_package_output_name(package, i)
 
     def run():
-        must(lib.sparta_session_run(cx, session, given, len(names), wanted, 1))
+        must(lib.sparta_session_run(cx, session, given, len(names), wanted, outputs))
 
     def answer(path):
         t = wanted[0].tensor
@@ -147,11 +150,11 @@ def start_onnxruntime(spec):
     session = ort.InferenceSession(spec["model"], options, providers=["CPUExecutionProvider"])
     cost = {"open_ms": (time.perf_counter() - begin) * 1e3}
     feed = numpy_inputs(spec, [i.name for i in session.get_inputs()])
-    first = session.get_outputs()[0].name
+    wanted = [o.name for o in session.get_outputs()][: None if spec.get("every_output") else 1]
     last = {}
 
     def run():
-        last["answer"] = session.run([first], feed)[0]
+        last["answer"] = session.run(wanted, feed)[0]
 
     return run, lambda path: save(last["answer"], path), cost
 

@@ -11,6 +11,7 @@ static const struct {
     unsigned types;
     const char *words;
 } words[] = {{SP_FLOATS, "floats"},
+             {SP_TYPE(SPARTA_F32), "f32"},
              {SP_NUMBERS, "numbers"},
              {SP_BOOLS, "bools"},
              {SP_ANY, "numbers and bools"},

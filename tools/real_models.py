@@ -65,8 +65,8 @@ def mask(length):
 def of_transformers(name, config):
     import transformers
 
-    config_class = name.split("For")[0].removesuffix("EncoderModel").removesuffix("Model") + "Config"
-    return getattr(transformers, name)(getattr(transformers, config_class)(**config)).eval()
+    model = getattr(transformers, name)
+    return model(model.config_class(**config)).eval()
 
 
 TEXT = {"input_ids": (ids, "sequence"), "attention_mask": (mask, "sequence")}

@@ -11,10 +11,74 @@ Arrays are NumPy's, or anything with __dlpack__. Errors are ValueError, TypeErro
 that says where, what and what to do. Needs neither torch nor a compiler. docs/python.md is the tour.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ._library import Error, version
 from .formats import Format, Packed, pack
 from .package import Package, compile, inspect, load, propagate, save_arrays
 from .schedule import Schedule
 
+if TYPE_CHECKING:  # what __getattr__ finds
+    from . import attention, compat, masked, nn, patterns, sparsifiers, tensors, testing
+    from ._loops import iter
+    from .compact import compact_
+    from .model_schedule import create_schedule
+    from .sparsifiers import Sparsifier
+    from .stages import build_, report, sparsify_, unbuild_
+    from .tensors import (
+        BitmapTensor,
+        BsrTensor,
+        CooTensor,
+        CscTensor,
+        CsfTensor,
+        CsrTensor,
+        DcsrTensor,
+        DiaTensor,
+        EllpackTensor,
+        NMTensor,
+        SparseTensor,
+    )
+    from .tuning import build, tune
+
+# What is imported when it is first asked for, by module; those that need torch are among them.
+_LATER = {
+    "_loops": ("iter",),
+    "model_schedule": ("create_schedule",),
+    "compact": ("compact_",),
+    "sparsifiers": ("Sparsifier",),
+    "stages": ("build_", "report", "sparsify_", "unbuild_"),
+    "tensors": (
+        "BitmapTensor",
+        "BsrTensor",
+        "CooTensor",
+        "CscTensor",
+        "CsfTensor",
+        "CsrTensor",
+        "DcsrTensor",
+        "DiaTensor",
+        "EllpackTensor",
+        "NMTensor",
+        "SparseTensor",
+    ),
+    "tuning": ("build", "tune"),
+}
+_MODULES = ("attention", "compat", "masked", "nn", "patterns", "sparsifiers", "tensors", "testing")
+_WHERE = {name: module for module, names in _LATER.items() for name in names}
+
 __version__ = version()
-__all__ = ["Error", "Format", "Package", "Packed", "Schedule", "compile", "inspect", "load", "pack", "propagate", "save_arrays"]
+__all__ = ["Error", "Format", "Package", "Packed", "Schedule", "compile", "inspect", "load", "pack", "propagate", "save_arrays", *_WHERE]
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module("." + name, __name__)
+    if name in _WHERE:
+        globals()[name] = value = getattr(importlib.import_module("." + _WHERE[name], __name__), name)
+        return value
+    raise AttributeError(f"module 'sparta' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE, *_MODULES})

@@ -11,7 +11,7 @@ RANK = numbers["SPARTA_RANK"]
 _NUMPY = {
     "F32": "float32", "F16": "float16", "F64": "float64", "I8": "int8", "U8": "uint8", "I16": "int16", "U16": "uint16", "I32": "int32",
     "U32": "uint32", "I64": "int64", "U64": "uint64", "BOOL": "bool", "U4": "uint8", "I4": "int8", "U2": "uint8", "I2": "int8",
-}
+}  # fmt: skip
 _WORD = {v: k for k, v in vars(header.sparta_dtype).items()}
 _CODE = {_NUMPY[w]: getattr(header.sparta_dtype, w) for w in reversed(_NUMPY)}
 _CODE["bfloat16"] = header.sparta_dtype.BF16

@@ -12,7 +12,7 @@ import types
 _PLAIN = {
     "char": c.c_char, "int": c.c_int, "unsigned": c.c_uint, "long": c.c_long, "double": c.c_double, "float": c.c_float, "size_t": c.c_size_t,
     "int64_t": c.c_int64, "uint64_t": c.c_uint64, "int32_t": c.c_int32, "uint32_t": c.c_uint32, "uint16_t": c.c_uint16, "uint8_t": c.c_uint8,
-}
+}  # fmt: skip
 
 
 class Header:

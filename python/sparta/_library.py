@@ -12,6 +12,7 @@ import weakref
 
 from ._header import Header
 
+Path = str | os.PathLike[str]  # of a file, wherever one is taken
 HERE = os.path.dirname(os.path.abspath(__file__))
 _CLONE = os.path.dirname(os.path.dirname(HERE))
 
@@ -34,13 +35,24 @@ class OutOfMemory(Error, MemoryError):
     pass
 
 
-_KIND = {"E_SHAPE": InvalidValue, "E_RANGE": InvalidValue, "E_USAGE": InvalidValue, "E_DTYPE": InvalidType, "E_MEMORY": OutOfMemory}
+class DeviceFailed(Error, RuntimeError):
+    pass
+
+
+_KIND = {
+    "E_SHAPE": InvalidValue,
+    "E_RANGE": InvalidValue,
+    "E_USAGE": InvalidValue,
+    "E_DTYPE": InvalidType,
+    "E_MEMORY": OutOfMemory,
+    "E_DEVICE": DeviceFailed,
+}
 
 
 def _find():
     """The installed library beside this file; in a clone, the one that make built. SPARTA_LIBRARY names another."""
     given = os.environ.get("SPARTA_LIBRARY")
-    installed, built = HERE + "/lib/libsparta.so", _CLONE + "/build/release/libsparta.so"
+    installed, built = HERE + "/lib/libsparta.so.0", _CLONE + "/build/release/libsparta.so"
     library = next((path for path in ([given] if given else [installed, built]) if os.path.exists(path)), None)
     if not library:
         raise ImportError("sparta: no libsparta.so; run `make` in the clone, or `pip install .` there")

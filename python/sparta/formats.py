@@ -1,10 +1,14 @@
 """Formats: how the elements of a tensor lie in memory (docs/formats.md); packed tensors."""
 
+from __future__ import annotations
+
 import ctypes as c
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from . import _arrays
-from ._library import Context, Handle, contexts, lib, new, string, types
+from ._library import Context, Handle, Path, contexts, lib, new, string, types
 
 
 class Format:
@@ -14,42 +18,45 @@ class Format:
     (i,j)->(i:dense, j:compressed)
     """
 
-    def __init__(self, text, shape=None):
+    def __init__(self, text: object, shape: Sequence[int] | None = None) -> None:
         dim = (c.c_int64 * len(shape))(*shape) if shape is not None else None
         out = c.create_string_buffer(1 << 16)
         with contexts.one() as context:
             context.call("sparta_format_print", str(text), len(shape or ()), dim, out, len(out))
         self.text = string(out.value)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.text
 
     def __repr__(self):
         return f"sparta.Format({self.text!r})"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Format) and self.text == other.text
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.text)
 
-    def pack(self, array, mask=None, limit=0):
+    def pack(self, array: Any, mask: Any = None, limit: float = 0) -> Packed:
+        """sparta.pack in this format."""
         return pack(array, self, mask, limit)
 
 
 class Packed(Handle):
     """A tensor stored in a format. pack() makes one."""
 
-    def __init__(self, context, handle):
+    def __init__(self, context: Context, handle: Any) -> None:
         super().__init__(context, handle, "sparta_packed_free")
 
     @classmethod
-    def open(cls, path):
+    def open(cls, path: Path) -> Packed:
+        """One that was saved."""
         context = Context()
         return cls(context, context.make("sparta_packed_open", path))
 
     @property
-    def format(self):
+    def format(self) -> str:
+        """Its text, as str(Format(...)) has it."""
         return string(lib.sparta_packed_format(self._handle))
 
     def _type(self):
@@ -58,27 +65,29 @@ class Packed(Handle):
         return t
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
+        """Of the tensor, not of its arrays."""
         t = self._type()
         return tuple(t.dim[: t.rank])
 
     @property
-    def dtype(self):
+    def dtype(self) -> str:
+        """The type of its values, "f32"."""
         return _arrays.dtype_name(self._type().dtype)
 
     @property
-    def storage(self):
+    def storage(self) -> dict[str, Any]:
         """elements, slots, bytes, fill (slots over elements)."""
         s = lib.sparta_packed_storage(self._handle).contents
         return {name: getattr(s, name) for name, _ in s._fields_}
 
-    def to(self, format, limit=0):
+    def to(self, format: object, limit: float = 0) -> Packed:
         """The same elements in another format, never through a dense copy."""
         context = Context()
         with self._context.lock:
             return Packed(context, context.make("sparta_packed_convert", self._handle, str(format), float(limit)))
 
-    def numpy(self):
+    def numpy(self) -> Any:
         """Dense; absent elements are 0."""
         t = self._type()
         out = _arrays.empty(t.dtype, self.shape)
@@ -88,15 +97,15 @@ class Packed(Handle):
             self._context.call("sparta_packed_unpack", self._handle, c.byref(view))
         return out
 
-    def arrays(self):
-        """Its arrays without a copy: {"l1_pos": ..., "l1_crd": ..., "values": ...}, of level 1; of a bitmap, its bits are the coordinates. Read-only."""
+    def arrays(self) -> dict[str, Any]:
+        """Its arrays without a copy: {"l1_pos": ..., "l1_crd": ..., "values": ...}, of level 1; a bitmap's bits are its coordinates. Read-only."""
         a = new("sparta_arrays")
         with self._context.lock:
             self._context.call("sparta_packed_arrays", self._handle, c.byref(a))
         arrays = {f"l{k}_{what}": _arrays.borrow(t, self) for what in ("pos", "crd") for k, t in enumerate(getattr(a, what)) if t.data}
         return {**arrays, "values": _arrays.borrow(a.values, self)} if a.values.data else arrays
 
-    def save(self, path):
+    def save(self, path: Path) -> Path:
         """An .npz that NumPy opens (docs/files.md)."""
         with self._context.lock:
             self._context.call("sparta_packed_save", self._handle, path)
@@ -106,7 +115,7 @@ class Packed(Handle):
         return f"<sparta.Packed {'x'.join(map(str, self.shape))} {self.dtype} {re.sub(' +', ' ', self.format)}>"
 
 
-def pack(array, format, mask=None, limit=0):
+def pack(array: Any, format: object, mask: Any = None, limit: float = 0) -> Packed:
     """The elements that are not 0, or those that the mask has. limit: slots an element, past which it is an error; 0: 4.
 
     >>> packed = pack(np.eye(3, dtype=np.float32), "csr")

@@ -1,13 +1,18 @@
 """Compiled models: compile, load, run, time; and what is known of a file without running it."""
 
+from __future__ import annotations
+
 import contextlib
 import ctypes as c
 import functools
 import os
+import sys
 import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from . import _arrays
-from ._library import Context, Handle, Pool, lib, new, numbers, string, text, types
+from ._library import Context, Handle, Path, Pool, lib, new, numbers, string, text, types
 from .schedule import Schedule
 
 _NAMED = types["sparta_named_tensor"]
@@ -27,7 +32,7 @@ def _texts(texts):
 
 @contextlib.contextmanager
 def _options(context, masks=None, schedule=None, dims=None, remove=(), progress=None, **more):
-    """sparta_compile_options of keyword arguments; a name that the header does not have is a TypeError. What the context manager makes lives within."""
+    """sparta_compile_options of keyword arguments; a name that the header does not have is a TypeError. What it makes lives within."""
     known = {f[0] for f in types["sparta_compile_options"]._fields_} - {"size", "rules", "progress_user"}
     unknown = sorted(set(more) - known)
     if unknown:
@@ -39,6 +44,8 @@ def _options(context, masks=None, schedule=None, dims=None, remove=(), progress=
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sparta-"))
             masks = save_arrays(os.path.join(folder, "masks.npz"), masks)
         o = new("sparta_compile_options", masks=masks, **more)
+        if hasattr(schedule, "schedule"):  # sparta.create_schedule's
+            schedule = schedule.schedule()
         if isinstance(schedule, Schedule):
             o.rules = schedule.again(context, stack)
         elif schedule is not None:
@@ -52,7 +59,7 @@ def _options(context, masks=None, schedule=None, dims=None, remove=(), progress=
                 context.stop(e)
 
         if progress:
-            keep = o.progress = type(o.progress)(tell)
+            o.progress = type(o.progress)(tell)
         yield o
 
 
@@ -60,16 +67,29 @@ def _is_path(model):
     return isinstance(model, (str, os.PathLike))
 
 
+def _is_module(model):
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
 @contextlib.contextmanager
-def _onnx(model):
-    """The path of an ONNX model that is given as one, as bytes or as an onnx.ModelProto."""
+def _onnx(model, where="compile", example_inputs=None, dims=None):
+    """The path of an ONNX model that is given as one, as bytes, as an onnx.ModelProto or as a torch module."""
     if _is_path(model):
         yield model
+        return
+    if _is_module(model):
+        import tempfile
+
+        from ._export import export
+
+        with tempfile.TemporaryDirectory(prefix="sparta-") as folder:
+            yield export(model, example_inputs, folder, where, dims)
         return
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
     if not isinstance(model, (bytes, bytearray, memoryview)):
-        raise TypeError(f"a model is a path, bytes, or an onnx.ModelProto, not {type(model).__name__}")
+        raise TypeError(f"a model is a path, bytes, an onnx.ModelProto or a torch.nn.Module, not {type(model).__name__}")
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="sparta-") as folder:
@@ -79,7 +99,7 @@ def _onnx(model):
         yield path
 
 
-def save_arrays(path, arrays):
+def save_arrays(path: Path, arrays: Mapping[str, Any]) -> Path:
     """Named arrays into an .npz or .safetensors. Returns the path."""
     context, keep = Context(), []
     named = (_NAMED * len(arrays))()
@@ -103,9 +123,19 @@ def _layer(l):
     """As `sparta inspect --json` has it."""
     known = lambda x: None if x != x else x
     row = {
-        "name": string(l.name), "op": string(l.op), "shape": [l.n, l.k] if l.n else [], "dtype": _arrays.dtype_name(l.dtype),
-        "pattern": string(l.pattern), "block": string(l.block), "density": l.density, "implement": string(l.implement), "sparse": bool(l.sparse),
-        "reason": string(l.reason), "source": string(l.source), "us": known(l.us), "dense_us": known(l.dense_us),
+        "name": string(l.name),
+        "op": string(l.op),
+        "shape": [l.n, l.k] if l.n else [],
+        "dtype": _arrays.dtype_name(l.dtype),
+        "pattern": string(l.pattern),
+        "block": string(l.block),
+        "density": l.density,
+        "implement": string(l.implement),
+        "sparse": bool(l.sparse),
+        "reason": string(l.reason),
+        "source": string(l.source),
+        "us": known(l.us),
+        "dense_us": known(l.dense_us),
     }
     if l.format:
         row["format"] = string(l.format)
@@ -115,11 +145,17 @@ def _layer(l):
 def _facts(report):
     f = lib.sparta_report_facts(report).contents
     facts = {
-        "nodes": f.nodes, "parameters": f.parameters, "bytes": f.bytes, "symbols": [string(s.name) for s in _rows(report, "symbol")],
+        "nodes": f.nodes,
+        "parameters": f.parameters,
+        "bytes": f.bytes,
+        "symbols": [string(s.name) for s in _rows(report, "symbol")],
         "bounds": {string(s.name): s.most for s in _rows(report, "symbol") if s.most != 2**63 - 1},
-        "operators": {string(o.name): o.nodes for o in _rows(report, "operator")}, "parameters_after": f.parameters_left,
-        "unaccelerated_share": f.unaccelerated, "unaccelerated_reason": string(f.unaccelerated_reason),
-        "unaccelerated_hint": string(f.unaccelerated_hint), "layers": [_layer(l) for l in _rows(report, "layer")],
+        "operators": {string(o.name): o.nodes for o in _rows(report, "operator")},
+        "parameters_after": f.parameters_left,
+        "unaccelerated_share": f.unaccelerated,
+        "unaccelerated_reason": string(f.unaccelerated_reason),
+        "unaccelerated_hint": string(f.unaccelerated_hint),
+        "layers": [_layer(l) for l in _rows(report, "layer")],
     }
     if f.opset:
         facts["opset"] = f.opset
@@ -135,7 +171,7 @@ def _report(context, function, *arguments):
         lib.sparta_report_free(report)
 
 
-def inspect(path, **options):
+def inspect(path: Path, **options: Any) -> dict[str, Any]:
     """What is in an ONNX model or a package, as `sparta inspect --json` says it; nothing is run.
 
     >>> facts = inspect(model)
@@ -171,12 +207,12 @@ class Package:
     (2, 10)
     """
 
-    def __init__(self, context, handle, threads=0, name=None):
+    def __init__(self, context: Context, handle: Any, threads: int = 0, name: str | None = None) -> None:
         self._name = name
-        self._package = Handle(context, handle, "sparta_package_close")
+        self._package: Handle | None = Handle(context, handle, "sparta_package_close")
         self._sessions = Pool(functools.partial(_Session, self._package, threads))
 
-    def _open(self):
+    def _open(self) -> Handle:
         """Its handle's owner, which the caller keeps as long as it uses the handle."""
         package = self._package
         if not package:
@@ -197,21 +233,22 @@ class Package:
         return types_
 
     @property
-    def inputs(self):
+    def inputs(self) -> dict[str, tuple[str, tuple[int | None, ...]]]:
         """{name: (dtype, shape)}; None is a size that a run may choose."""
         return self._types("input")
 
     @property
-    def outputs(self):
+    def outputs(self) -> dict[str, tuple[str, tuple[int | None, ...]]]:
+        """The same of what comes out."""
         return self._types("output")
 
     @property
-    def note(self):
+    def note(self) -> str:
         """What whoever runs it should know; "" when there is nothing."""
         package = self._open()
         return string(lib.sparta_package_note(package._handle))
 
-    def run(self, inputs, outputs=None):
+    def run(self, inputs: Mapping[str, Any], outputs: Iterable[str] | None = None) -> dict[str, Any]:
         """Arrays by the names of the inputs in, NumPy arrays by the names of the outputs out (all of them, or those asked for)."""
         package, sessions = self._open(), self._sessions
         wanted = self._names(package, "output") if outputs is None else list(outputs)
@@ -228,47 +265,48 @@ class Package:
             # Before the session goes to somebody else: its next run writes there.
             return {name: _arrays.copy(slot.tensor) for name, slot in zip(wanted, answers)}
 
-    def inspect(self):
+    def inspect(self) -> dict[str, Any]:
+        """What is in it, as `sparta inspect --json` says it."""
         package = self._open()
         with package._context.lock, _report(package._context, "sparta_package_report", package._handle, None) as report:
             targets = [{"name": string(t.name), "kernels": t.kernels, "checked": bool(t.checked)} for t in _rows(report, "target")]
             return {"name": self._name, "kind": "package", **_facts(report), "targets": targets, "warning": self.note or None}
 
     @property
-    def layers(self):
+    def layers(self) -> list[dict[str, Any]]:
         """What runs each layer, and why it is not faster: rows as `sparta inspect --json` has them."""
         return self.inspect()["layers"]
 
     @property
-    def isa(self):
+    def isa(self) -> str:
         """The target whose code runs here, "avx512"; "portable" where the package has none that does."""
         self._open()
         with self._sessions.one() as session:
             return string(lib.sparta_session_isa(session.handle._handle))
 
-    def save(self, path):
+    def save(self, path: Path) -> Path:
         """Into a file: the old one or the new one is there, never a half."""
         package = self._open()
         with package._context.lock:
             package._context.call("sparta_package_save", package._handle, path)
         return path
 
-    def check(self):
+    def check(self) -> None:
         """Digests of all weights against the file."""
         package = self._open()
         with package._context.lock:
             package._context.call("sparta_package_check", package._handle)
 
-    def bench(self, inputs, against=None, seconds=1.0):
+    def bench(self, inputs: Mapping[str, Any], against: Package | Callable[..., Any] | None = None, seconds: float = 1.0) -> dict[str, Any]:
         """Milliseconds of a run with these inputs, and of another package's (or any function of the inputs), alternately.
 
-        {"subject": {"median_ms", "p90_ms", "p99_ms", "best_ms", "runs"}, "baseline": {...}, "ratio"}. A run here copies its outputs; `sparta bench` times
-        the run alone.
+        {"subject": {"median_ms", "p90_ms", "p99_ms", "best_ms", "runs"}, "baseline": {...}, "ratio"}. A run here copies its outputs; `sparta bench`
+        times the run alone.
         """
-        subjects = {"subject": self.run}
+        subjects: dict[str, Callable[..., Any]] = {"subject": self.run}
         if against is not None:
             subjects["baseline"] = against.run if isinstance(against, Package) else against
-        times = {name: [] for name in subjects}
+        times: dict[str, list[float]] = {name: [] for name in subjects}
         for run in subjects.values():
             run(inputs)
         end = time.perf_counter() + seconds * len(subjects)
@@ -278,53 +316,81 @@ class Package:
                 run(inputs)
                 times[name].append(1e3 * (time.perf_counter() - start))
         at = lambda t, share: sorted(t)[min(int(share * len(t)), len(t) - 1)]
-        result = {name: {"median_ms": at(t, 0.5), "p90_ms": at(t, 0.9), "p99_ms": at(t, 0.99), "best_ms": min(t), "runs": len(t)}
-                  for name, t in times.items()}
+        result: dict[str, Any] = {
+            name: {"median_ms": at(t, 0.5), "p90_ms": at(t, 0.9), "p99_ms": at(t, 0.99), "best_ms": min(t), "runs": len(t)}
+            for name, t in times.items()
+        }
         if against is not None:
             result["ratio"] = result["baseline"]["median_ms"] / result["subject"]["median_ms"]
         return result
 
-    def close(self):
+    def close(self) -> None:
         """Lets go of its memory, which is freed when the last run that is under way ends. Nothing can be asked of it afterwards."""
         self._package = None
         self._sessions = Pool(self._open)  # refuses
 
 
-def load(path, *, threads=0, context=None):
-    """Opens a package. threads: of its runs; 0: the cores available. context: what sparta_ctx_options has (max_memory, copy_files, ...), as a dict."""
-    context = Context(**(context or {}))
-    return Package(context, context.make("sparta_package_open", path), threads, os.fspath(path))
+def load(path: Path, *, threads: int = 0, context: Mapping[str, Any] | None = None) -> Package:
+    """Opens a package. threads: of its runs; 0: the cores available. context: a dict of what sparta_ctx_options has (max_memory, ...)."""
+    ours = Context(**(context or {}))
+    return Package(ours, ours.make("sparta_package_open", path), threads, os.fspath(path))
 
 
-def compile(model, out=None, *, masks=None, schedule=None, target=None, dims=None, progress=None, threads=0, context=None, **options):
+def compile(
+    model: Any,
+    out: Path | None = None,
+    *,
+    example_inputs: Any = None,
+    masks: Path | dict[str, Any] | None = None,
+    schedule: Any = None,
+    target: str | None = None,
+    dims: Mapping[str, int | tuple[int, ...]] | None = None,
+    progress: Callable[[int, int, str], object] | None = None,
+    threads: int = 0,
+    context: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Package:
     """Compiles an ONNX model (a path, bytes or an onnx.ModelProto) and checks the result; into a file, or in memory when out is None.
 
+    A torch.nn.Module is written as ONNX first, for inputs as example_inputs has them: a tensor, a tuple of arguments or a dict of named ones (this
+    needs the packages onnx and onnxscript). Masked and packed layers keep what is pruned, parameters their names; outputs are `output`, `output_0`
+    and so on, or the names of a dict. dims={"batch": (1, 8, 64)} leaves the first dimension of the inputs open.
+
     masks: an .npz or .safetensors with an array per weight, or a dict of arrays; zero where the weight is gone. Without, exact zeros are the mask.
-    schedule: a path or a Schedule. dims: {"batch": 4, "sequence": (1, 128, 512)}. progress: called with (done, all, what). Other options are
-    those of sparta_compile_options: dense_only, no_measure, external_data_root, limit, remove, multiple, rtol, atol, no_propagate, db; and of
-    sparta_ctx_options in context: {"cache_dir": "", "compiler": ""} compiles with portable kernels and starts no process.
+    schedule: a path, a Schedule, or create_schedule's. dims: {"batch": 4, "sequence": (1, 128, 512)}. progress: called with (done, all, what).
+    Other options are those of sparta_compile_options: dense_only, no_measure, external_data_root, limit, remove, multiple, rtol, atol,
+    no_propagate, db; and of sparta_ctx_options in context: {"cache_dir": "", "compiler": ""} compiles with portable kernels and starts no process.
     """
-    context, given = Context(**(context or {})), context
+    ours = Context(**(context or {}))
     with contextlib.ExitStack() as stack:
-        path = stack.enter_context(_onnx(model))
-        o = stack.enter_context(_options(context, masks, schedule, dims, progress=progress, target=target, threads=threads, **options))
+        path = stack.enter_context(_onnx(model, "compile", example_inputs, dims))
+        o = stack.enter_context(_options(ours, masks, schedule, dims, progress=progress, target=target, threads=threads, **options))
         if out is not None:
-            context.long("sparta_compile", path, out, o)
-            return load(out, threads=threads, context=given)
+            ours.long("sparta_compile", path, out, o)
+            return load(out, threads=threads, context=context)
         package = types["sparta_package"]()
         try:
-            context.long("sparta_compile_package", path, o, c.byref(package))
+            ours.long("sparta_compile_package", path, o, c.byref(package))
         except BaseException:
             lib.sparta_package_close(package)  # when it was too late to stop
             raise
         # The model's file stays mapped, also when its name is gone.
-        return Package(context, package, threads)
+        return Package(ours, package, threads)
 
 
-def propagate(model, out, *, masks=None, schedule=None, dims=None, **options):
+def propagate(
+    model: Any,
+    out: Path,
+    *,
+    example_inputs: Any = None,
+    masks: Path | dict[str, Any] | None = None,
+    schedule: Any = None,
+    dims: Mapping[str, int | tuple[int, ...]] | None = None,
+    **options: Any,
+) -> dict[str, int]:
     """Writes a smaller ONNX model with the same answer: what is zero, constant or not needed goes. Returns parameters before and after."""
     context = Context()
-    with _onnx(model) as path, _options(context, masks, schedule, dims, **options) as o:
+    with _onnx(model, "propagate", example_inputs, dims) as path, _options(context, masks, schedule, dims, **options) as o:
         where = {name: options[name] for name in ("external_data_root",) if name in options}
         before = inspect(path, dims=dims, no_propagate=1, **where)["parameters"]
         context.long("sparta_propagate_file", path, out, o)

@@ -94,6 +94,15 @@ void *sp_ctx_slot(const sparta_ctx *cx, sp_ctx_key slot);
 void sp_ctx_set_slot(sparta_ctx *cx, sp_ctx_key slot, void *thing,
                      void (*free_thing)(sparta_ctx *cx, void *thing));
 
+/* Functions that take no context say what is wrong here: "where: what". */
+typedef struct sp_complaint {
+    const char *where;
+    char *text;
+    size_t size;
+    bool planning; /* the workspace is asked for: arrays need no data yet */
+} sp_complaint;
+sparta_status sp_refuse(const sp_complaint *c, sparta_status status, const char *format, ...) SP_PRINTF(3, 4);
+
 /* ------------------------------------------------------------------ memory */
 
 /* 64-byte aligned, not cleared. size 0 gives a valid pointer. NULL: the context has the message (E_MEMORY). */
@@ -241,5 +250,11 @@ void sp_pool_free(sp_pool *pool);
 int sp_pool_threads(const sp_pool *pool);
 void sp_pool_run(sp_pool *pool, void (*fn)(void *arg, int i), void *arg);
 int sp_cores(void); /* cores this process may use */
+/* While a caller runs a loop by itself, the threads of its pool wait. The pool that is lent to a context (NULL: none) helps with those that
+ * are handed to sp_ctx_share: fn(arg, from, to) covers [0, n) in parts, each item being about `each` bytes moved or operations. Little
+ * work stays on the caller's thread. fn cannot fail, and must not use the context but to ask whether it is cancelled. */
+void sp_ctx_lend(sparta_ctx *cx, sp_pool *team);
+sparta_status sp_ctx_share(sparta_ctx *cx, int64_t n, int64_t each,
+                           void (*fn)(void *arg, int64_t from, int64_t to), void *arg) SP_MUST;
 
 #endif

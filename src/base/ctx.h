@@ -18,6 +18,7 @@ struct sparta_ctx {
     atomic_uint_fast64_t asked;   /* allocations asked for */
     atomic_uint_fast64_t fail_at; /* the value of `asked` that fails; 0: none */
     atomic_bool fail_forever;
+    sp_pool *team; /* lent by whoever runs with it; NULL: none */
     struct {
         void *thing;
         void (*free)(sparta_ctx *cx, void *thing);

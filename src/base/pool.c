@@ -1,7 +1,11 @@
 /* One persistent team of threads.
  *
- *     run:     fn, arg <- job;  left <- threads - 1;  job number + 1;  wake who sleeps;  do share 0;  wait for left == 0
- *     worker:  wait for a new job number (spin, then sleep on it);  do share i;  left - 1;  the last one wakes the caller
+ *     run:     fn, arg <- job;  left <- threads;  job number + 1;  wake who sleeps;  do share 0, then those not taken;  wait for left == 0
+ *     worker:  wait for a new job number (spin, then sleep on it);  do share i, then those not taken;  the last one wakes the caller
+ *
+ * A thread takes its own share, so that its cache has what it worked on before, and then what nobody has begun: a worker whose core is busy with
+ * something else does not hold up the team, and one that comes when all is taken is not waited for. Share i is taken by whoever
+ * counts its number of jobs up to this one.
  *
  * A waiter spins for a while, because the next job of a model comes soon, and then sleeps on a futex (which never
  * loses a wake: the kernel compares the word before it sleeps). Where there are more threads than cores a spinning
@@ -33,6 +37,10 @@ typedef struct worker {
     pthread_t thread;
 } worker;
 
+typedef struct share {            /* a line of its own */
+    _Alignas(64) atomic_uint job; /* the last one that it was taken for */
+} share;
+
 struct sp_pool {
     sparta_ctx *cx;
     int threads;
@@ -40,10 +48,11 @@ struct sp_pool {
     void (*parallel_for)(void *host, int n, void (*fn)(void *arg, int i), void *arg);
     void *host;
     worker *workers;
+    share *share;
     int started;
     pid_t home; /* the process that its threads live in */
-    bool stop;  /* published by job, like fn and arg */
-    void (*fn)(void *arg, int i);
+    atomic_bool stop;
+    void (*fn)(void *arg, int i); /* published by job; they stay until the last share is done */
     void *arg;
     atomic_bool busy;
     /* Lines of their own: the caller writes the first, the workers the second. */
@@ -117,24 +126,40 @@ static void wait_done(sp_pool *pool)
 
 /* ------------------------------------------------------------------ working */
 
+/* Share i of a job, unless somebody has it: then, or when the job is over, the number is no longer that of the job before. */
+static void do_share(sp_pool *pool, unsigned job, int i)
+{
+    unsigned before = job - 1;
+    if (atomic_load_explicit(&pool->share[i].job, memory_order_relaxed) != before ||
+        !atomic_compare_exchange_strong(&pool->share[i].job, &before, job))
+        return;
+    pool->fn(pool->arg, i);
+    if (atomic_fetch_sub(&pool->left, 1) == 1 && atomic_load(&pool->caller_sleeps)) futex_wake(&pool->left);
+}
+
+/* Its own first. */
+static void do_shares(sp_pool *pool, unsigned job, int own)
+{
+    for (int i = 0; i < pool->threads; i++) do_share(pool, job, (own + i) % pool->threads);
+}
+
 static void *work(void *arg)
 {
     worker *w = arg;
     sp_pool *pool = w->pool;
     for (unsigned seen = 0;;) {
         seen = wait_job(pool, seen);
-        if (pool->stop) return NULL;
-        pool->fn(pool->arg, w->i);
-        if (atomic_fetch_sub(&pool->left, 1) == 1 && atomic_load(&pool->caller_sleeps))
-            futex_wake(&pool->left);
+        if (atomic_load(&pool->stop)) return NULL;
+        do_shares(pool, seen, w->i);
     }
 }
 
-static void publish(sp_pool *pool)
+static unsigned publish(sp_pool *pool)
 {
-    atomic_store_explicit(&pool->left, (unsigned)pool->threads - 1, memory_order_relaxed);
-    atomic_fetch_add(&pool->job, 1);
+    atomic_store_explicit(&pool->left, (unsigned)pool->threads, memory_order_relaxed);
+    const unsigned job = atomic_fetch_add(&pool->job, 1) + 1;
     if (atomic_load(&pool->sleepers)) futex_wake(&pool->job);
+    return job;
 }
 
 static void run_alone(int n, void (*fn)(void *arg, int i), void *arg)
@@ -155,8 +180,7 @@ void sp_pool_run(sp_pool *pool, void (*fn)(void *arg, int i), void *arg)
     } else {
         pool->fn = fn;
         pool->arg = arg;
-        publish(pool);
-        fn(arg, 0);
+        do_shares(pool, publish(pool), 0);
         wait_done(pool);
         atomic_store_explicit(&pool->busy, false, memory_order_release);
     }
@@ -209,7 +233,8 @@ sp_pool *sp_pool_create(sparta_ctx *cx, int threads)
     pool->spin = threads > cores ? 0 : SPIN_SECONDS;
     if (threads == 1 || pool->parallel_for) return pool;
     pool->workers = sp_alloc_array(cx, (size_t)threads - 1, sizeof *pool->workers);
-    if (!pool->workers || start_workers(pool)) {
+    pool->share = sp_zalloc(cx, (size_t)threads * sizeof *pool->share);
+    if (!pool->workers || !pool->share || start_workers(pool)) {
         sp_pool_free(pool);
         return NULL;
     }
@@ -220,12 +245,13 @@ void sp_pool_free(sp_pool *pool)
 {
     if (!pool) return;
     if (pool->home == getpid()) {
-        pool->stop = true;
+        atomic_store(&pool->stop, true);
         atomic_fetch_add(&pool->job, 1);
         futex_wake(&pool->job);
         for (int i = 0; i < pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
     }
     sp_free(pool->cx, pool->workers);
+    sp_free(pool->cx, pool->share);
     sp_free(pool->cx, pool);
 }
 

@@ -39,14 +39,15 @@ static sparta_status find_extreme(sparta_ctx *cx, const sp_op_args *args, const 
     int axis;
     SP_TRY(sp_builtin_axis(cx, op, sp_attr_int(args->attrs, "axis", 0), x->rank, &axis));
     sparta_tensor lines = sp_view_drop(x, axis, 0);
-    const sparta_tensor *walked = &lines;
+    const sparta_tensor *each = &lines;
     int64_t step = x->stride[axis], i = 0, n = sparta_tensor_elements(y);
     if (x->dim[axis] == 0 && n > 0)
         return sp_fail(cx, SPARTA_E_RANGE, "%s: axis %d is empty; nothing is largest or smallest", op, axis);
     if (sparta_tensor_elements(&lines) != n || !sp_tensor_contiguous(y))
         return sp_fail(cx, SPARTA_E_SHAPE, "%s: %lld lines, and room for %lld indices", op,
                        (long long)sparta_tensor_elements(&lines), (long long)n);
-    for (sp_walk w = sp_walk_begin(lines.rank, lines.dim, 1, &walked); n > 0 && w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(lines.rank, lines.dim, 1, &each); n > 0 && w.more;
+         sp_cursor_next(&w)) {
         int64_t best = 0;
         for (int64_t k = 1; k < x->dim[axis]; k++)
             if (beats(x, w.at[0] + k * step, w.at[0] + best * step, largest, last)) best = k;
@@ -104,7 +105,7 @@ sparta_status sp_builtin_TopK(sparta_ctx *cx, const sp_op_args *args)
     sparta_tensor at = sp_view_drop(indices ? indices : values, axis, 0);
     const sparta_tensor *all[] = {&from, &to, &at};
     size_t size = sparta_dtype_size(x->dtype);
-    for (sp_walk w = sp_walk_begin(from.rank, from.dim, 3, all); k > 0 && w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(from.rank, from.dim, 3, all); k > 0 && w.more; sp_cursor_next(&w)) {
         sort_line(line, x, axis, w.at[0], sign);
         for (int64_t i = 0; i < k; i++) {
             sp_builtin_move(values->data, w.at[1] + i * values->stride[axis], x->data, line[i].at, size);

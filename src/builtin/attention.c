@@ -11,8 +11,9 @@
  * qk_matmul_output_mode says: 0 the product, 1 after the softcap, 2 after the mask, 3 after the softmax. A row whose every score
  * is -inf is NaN, as IEEE says.
  *
- * That of domain "sparta" (builtin.h) is the same on (B, S, heads*D) with one number of heads, and without all but q, k, v, an added mask
- * and attribute scale; with nan_to_zero=1 a probability that is NaN counts as 0. */
+ * That of domain "sparta" (builtin.h) is the same on (B, S, heads*D), without a past. The last query stands at the last key, and
+ * attributes left and right say how many keys before and after its own place a query sees; a mask may be that of several items, which it
+ * then repeats for; with nan_to_zero=1 a probability that is NaN counts as 0. */
 #include "builtin/heads.h"
 #include "builtin/line.h"
 #include <math.h>
@@ -26,9 +27,12 @@ typedef struct attention {
     sparta_tensor q, y, part[2], past[2];
     sparta_tensor mask;    /* (B, heads, S, up to T), rank -1: none */
     int64_t total, before; /* keys in all, and of the past */
+    int64_t place;       /* of query 0 among the keys: those from left before it to right after it are seen */
+    int64_t left, right; /* -1: all of them */
+    double hidden;       /* score of those that are not */
     double scale, softcap;
     int mode;
-    bool causal, nan_to_zero;
+    bool nan_to_zero;
     double *k, *v;                  /* (D, T) and (T, Dv) of one batch and head */
     double *query, *score, *result; /* (D), (T) and (Dv) of one query */
 } attention;
@@ -62,14 +66,20 @@ static void load(const attention *a, int64_t b, int64_t g)
 static double bias(const attention *a, const int64_t at[3], int64_t t)
 {
     const sparta_tensor *nonpad = &a->args->in[NONPAD], *m = &a->mask;
-    if (a->causal && t > a->before + at[2]) return -INFINITY;
     if (sp_op_has(a->args, NONPAD) &&
         t >= sp_element_get_int(nonpad->dtype, nonpad->data, at[0] * nonpad->stride[0]))
         return -INFINITY;
     if (m->rank < 0) return 0;
     if (t >= m->dim[3]) return -INFINITY;
-    double v = get(m, at[0], at[1], at[2], t);
+    double v = get(m, at[0] % m->dim[0], at[1], at[2], t);
     return m->dtype != SPARTA_BOOL ? v : v != 0 ? 0 : -INFINITY;
+}
+
+/* Is key t outside of the window of query s? */
+static bool outside(const attention *a, int64_t s, int64_t t)
+{
+    const int64_t after = t - s - a->place;
+    return (a->right >= 0 && after > a->right) || (a->left >= 0 && after < -a->left);
 }
 
 static void report(const attention *a, int mode, const int64_t at[3])
@@ -97,7 +107,8 @@ static void attend(const attention *a, const int64_t at[3])
     for (int64_t t = 0; a->softcap > 0 && t < a->total; t++)
         a->score[t] = a->softcap * tanh(a->score[t] / a->softcap);
     report(a, 1, at);
-    for (int64_t t = 0; t < a->total; t++) a->score[t] += bias(a, at, t);
+    for (int64_t t = 0; t < a->total; t++)
+        a->score[t] = outside(a, at[2], t) ? a->hidden : a->score[t] + bias(a, at, t);
     report(a, 2, at);
     sp_line_softmax(a->score, a->total);
     for (int64_t t = 0; a->nan_to_zero && t < a->total; t++)
@@ -159,10 +170,10 @@ static sparta_status check(sparta_ctx *cx, const attention *a)
         "Attention: batches, heads, lengths or columns of q, k, v and the past do not fit each other");
 }
 
-/* The mask as (B, heads, S, length). */
-static sparta_status take_mask(sparta_ctx *cx, attention *a, int64_t length)
+/* The mask as (items, heads, S, length). */
+static sparta_status take_mask(sparta_ctx *cx, attention *a, int64_t items, int64_t length)
 {
-    const int64_t full[4] = {a->q.dim[0], a->q.dim[1], a->q.dim[2], length};
+    const int64_t full[4] = {items, a->q.dim[1], a->q.dim[2], length};
     a->mask = (sparta_tensor){.rank = -1};
     return sp_op_has(a->args, MASK) ? sp_tensor_broadcast(cx, &a->args->in[MASK], 4, full, &a->mask)
                                     : SPARTA_OK;
@@ -176,7 +187,16 @@ static sparta_status take_short_mask(sparta_ctx *cx, attention *a)
     if (sp_op_has(a->args, MASK) && (m->rank < 1 || length > a->total))
         return sp_fail(cx, SPARTA_E_SHAPE, "Attention: a mask of %lld columns for %lld keys",
                        (long long)length, (long long)a->total);
-    return take_mask(cx, a, length);
+    return take_mask(cx, a, a->q.dim[0], length);
+}
+
+/* Of as many items as it has, when that is a part of the batch. */
+static sparta_status take_repeated_mask(sparta_ctx *cx, attention *a)
+{
+    const sparta_tensor *m = &a->args->in[MASK];
+    const int64_t batch = a->q.dim[0];
+    const bool some = sp_op_has(a->args, MASK) && m->rank == 4 && m->dim[0] > 0 && batch % m->dim[0] == 0;
+    return take_mask(cx, a, some ? m->dim[0] : batch, a->total);
 }
 
 static sparta_status view_all(sparta_ctx *cx, attention *a, int64_t heads, int64_t groups)
@@ -202,7 +222,10 @@ sparta_status sp_builtin_OnnxAttention(sparta_ctx *cx, const sp_op_args *args)
                     sp_attr_int(args->attrs, "kv_num_heads", 0)));
     SP_TRY(take_short_mask(cx, &a));
     a.mode = (int)sp_attr_int(args->attrs, "qk_matmul_output_mode", 0);
-    a.causal = sp_attr_int(args->attrs, "is_causal", 0) != 0;
+    a.place = a.before;
+    a.left = -1;
+    a.hidden = -INFINITY;
+    a.right = sp_attr_int(args->attrs, "is_causal", 0) ? 0 : -1;
     SP_TRY(attend_all(cx, &a));
     for (int i = 0; i < 2; i++) SP_TRY(put_present(cx, &a, i));
     return SPARTA_OK;
@@ -211,8 +234,14 @@ sparta_status sp_builtin_OnnxAttention(sparta_ctx *cx, const sp_op_args *args)
 sparta_status sp_builtin_Attention(sparta_ctx *cx, const sp_op_args *args)
 {
     const int64_t heads = sp_attr_int(args->attrs, "heads", 1);
-    attention a = {.args = args, .nan_to_zero = sp_attr_int(args->attrs, "nan_to_zero", 0) != 0};
-    SP_TRY(view_all(cx, &a, heads, heads));
-    SP_TRY(take_mask(cx, &a, a.total));
+    attention a = {.args = args,
+                   .softcap = (double)sp_attr_float(args->attrs, "softcap", 0),
+                   .left = sp_attr_int(args->attrs, "left", -1),
+                   .right = sp_attr_int(args->attrs, "right", -1),
+                   .hidden = (double)sp_attr_float(args->attrs, "hidden", -INFINITY),
+                   .nan_to_zero = sp_attr_int(args->attrs, "nan_to_zero", 0) != 0};
+    SP_TRY(view_all(cx, &a, heads, sp_attr_int(args->attrs, "kv_heads", heads)));
+    SP_TRY(take_repeated_mask(cx, &a));
+    a.place = a.total - a.q.dim[2];
     return attend_all(cx, &a);
 }

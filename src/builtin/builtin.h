@@ -3,7 +3,7 @@
  * The operators are the rows of ops.def, of which elementwise.def and reductions.def are part. Each has one function here, in its file, in
  * that of its family or made of its row, and written for clarity: it is what every fast implement is checked against, and the runtime's
  * last fallback. Matrix products and other float reductions accumulate in
- * double, so that the reference is the better answer.
+ * double, so that the reference is the better answer. Where one would run in a session, a quick twin may take its place (quick.h).
  *
  *     in[0..n_in)  --> sp_builtin_<id> --> out[0..n_out)        all row-major or strided views, memory already there
  *
@@ -19,15 +19,22 @@
  *   Linear(x, w, bias?, residual?)      y = x w^T, then the words of its epilogue in order
  *       x (..., K), w (N, K), or (K, N) when attribute transposed=0 ... see below; bias (N), residual (..., N)
  *       attributes: transposed: int, 1 when w is (N, K), 0 when (K, N);  epilogue: string, "bias gelu", "bias add relu" (epilogue.h)
- *   Attention(q, k, v, mask?)           softmax(scale q k^T + mask) v for each head
- *       q (B, S, heads*E), k (B, T, heads*E), v (B, T, heads*D), mask broadcastable to (B, heads, S, T), float, added; y (B, S, heads*D)
- *       attributes: heads: int, scale: float. A row whose every score is -inf is NaN, as IEEE says, unless nan_to_zero: int
+ *   Attention(q, k, v, mask?)           softmax(cap(scale q k^T) + mask) v for each head
+ *       q (B, S, heads*E), k (B, T, kv_heads*E), v (B, T, kv_heads*D), y (B, S, heads*D); mask broadcastable to (B, heads, S, T), float, added;
+ *       its first of four dims may be a part of B as well: the masks of so many items, again and again
+ *       attributes: heads: int; kv_heads: int, heads when it is not there: heads / kv_heads heads of q, one after the other, share one
+ *       of k and v; scale: float; softcap: float, cap(x) = softcap tanh(x / softcap), or x when it is 0;
+ *       left, right: int, -1: query s stands at key s + T - S, and sees that many keys before and after it (right=0: causal) and no others:
+ *       their scores are hidden: float, -inf when it is not there, whatever the mask says of them.
+ *       A row whose every score is -inf is NaN, as IEEE says, unless nan_to_zero: int
  *       is 1: then probabilities that are NaN count as 0, and such a row is 0 (what sdpa's exporters write as Where(IsNaN(p), 0, p)).
  *   Embed(table0, ids0, table1, ids1, ...)   y = sum of table_i[ids_i], the ids broadcast against each other
  *       table_i (V_i, H) f32, ids_i integers; y (broadcast of all ids' dims..., H); a negative id counts from the end, as Gather's
  *       attribute column: int; when it is there, one element of the last dim of each ids counts, the others are another table's
- *   Interact(v0, v1, ..., pairs)        y[b, p] = v_i[b] . v_j[b] for (i, j) = pairs[p], as recommenders cross their features
- *       v_i (B, D), pairs (P, 2) integers; y (B, P); attribute keep: int, a vector that stands before the dots: y (B, D + P)
+ *   Relative(c, at, p?, back?)          y[b, h, i, j] = scale (c[b, i, h*K + at[i, j]] + p[b, j, h*L + back[j, i]])
+ *       c (B, S, heads*K), at (S, T), p (B, T, heads*L), back (T, S), y (B, heads, S, T); attributes: heads: int; scale: float, 1 when it is not there
+ *   Interact(v0, v1, ..., dots)         y[b, p] = v_i[b] . v_j[b] for (i, j) = dots[p], as recommenders cross their features
+ *       v_i (B, D), dots (P, 2) integers; y (B, P); attribute keep: int, a vector that stands before the dots: y (B, D + P)
  */
 #ifndef SP_BUILTIN_H
 #define SP_BUILTIN_H
@@ -124,7 +131,7 @@ static inline bool sp_op_has(const sp_op_args *a, int i)
 
 /* ------------------------------------------------------------------ products */
 typedef struct sp_multiply { /* a row of multiply.def */
-    bool layer;
+    bool layer, fused;
     const char *lies;
     /* Multiply-adds of its first two operands that become y, by their dims. */
     double (*multiplies)(const sp_attrs *attrs, const sparta_tensor *a, const sparta_tensor *b,

@@ -141,7 +141,7 @@ static sparta_status spread(sparta_ctx *cx, const conv *t, double bias, const sp
     const double *from = t->sum;
     for (int64_t i = 0; i < sp_window_volume(t->out); i++) t->sum[i] = bias;
     SP_TRY(add_channels(cx, t));
-    for (sp_walk w = sp_walk_begin(y->rank, y->dim, 1, &y); w.more; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(y->rank, y->dim, 1, &y); w.more; sp_cursor_next(&w))
         sp_element_set(y->dtype, y->data, w.at[0], *from++);
     return SPARTA_OK;
 }

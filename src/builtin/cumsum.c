@@ -40,7 +40,7 @@ sparta_status sp_builtin_CumSum(sparta_ctx *cx, const sp_op_args *args)
     int64_t n = x->dim[axis], from = reverse ? n - 1 : 0, by = reverse ? -1 : 1;
     sparta_tensor x0 = sp_view_drop(x, axis, 0), y0 = sp_view_drop(out, axis, 0);
     const sparta_tensor *both[] = {&x0, &y0};
-    for (sp_walk w = sp_walk_begin(x0.rank, x0.dim, 2, both); n > 0 && w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(x0.rank, x0.dim, 2, both); n > 0 && w.more; sp_cursor_next(&w)) {
         lane l = {x,
                   out,
                   w.at[0] + from * x->stride[axis],

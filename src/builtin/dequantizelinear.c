@@ -6,7 +6,7 @@ sparta_status sp_builtin_DequantizeLinear(sparta_ctx *cx, const sp_op_args *args
     const sparta_tensor *x = &args->in[0], *y = &args->out[0], *both[] = {x, y};
     sp_quant q;
     SP_TRY(sp_quant_of(cx, args, "DequantizeLinear", &q));
-    for (sp_walk w = sp_walk_begin(x->rank, x->dim, 2, both); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(x->rank, x->dim, 2, both); w.more; sp_cursor_next(&w)) {
         double scale = sp_element_get(q.scale->dtype, q.scale->data, sp_quant_at(&q, q.scale, w.index));
         int64_t zero =
             q.zero ? sp_element_get_int(q.zero->dtype, q.zero->data, sp_quant_at(&q, q.zero, w.index)) : 0;

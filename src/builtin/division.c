@@ -11,8 +11,8 @@
 static sparta_status divide(sparta_ctx *cx, const sp_op_args *args, const char *op, const sp_binary *f)
 {
     const sparta_tensor *by = &args->in[1];
-    for (sp_walk w = sp_walk_begin(by->rank, by->dim, 1, &by); !sp_dtype_is_float(by->dtype) && w.more;
-         sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(by->rank, by->dim, 1, &by); !sp_dtype_is_float(by->dtype) && w.more;
+         sp_cursor_next(&w))
         if (sp_element_get_int(by->dtype, by->data, w.at[0]) == 0)
             return sp_fail(cx, SPARTA_E_RANGE,
                            "%s: a divisor of type %s is zero; integers cannot be divided by it", op,

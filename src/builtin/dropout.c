@@ -12,7 +12,7 @@ sparta_status sp_builtin_Dropout(sparta_ctx *cx, const sp_op_args *args)
                        ratio);
     if (args->n_out > 1 && args->out[1].rank >= 0) {
         const sparta_tensor *mask = &args->out[1];
-        for (sp_walk w = sp_walk_begin(mask->rank, mask->dim, 1, &mask); w.more; sp_walk_next(&w))
+        for (sp_cursor w = sp_cursor_begin(mask->rank, mask->dim, 1, &mask); w.more; sp_cursor_next(&w))
             sp_element_set_int(SPARTA_BOOL, mask->data, w.at[0], 1);
     }
     return sp_builtin_convert(cx, &args->in[0], &args->out[0]);

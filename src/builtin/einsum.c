@@ -74,7 +74,7 @@ static sparta_status run(sparta_ctx *cx, nest *n, int64_t inner)
 {
     const sparta_tensor *out = &n->args->out[0];
     const bool real = sp_dtype_is_float(out->dtype);
-    for (sp_walk w = sp_walk_begin(out->rank, out->dim, 1, &out); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(out->rank, out->dim, 1, &out); w.more; sp_cursor_next(&w)) {
         double sum = 0;
         uint64_t whole = 0;
         for (int64_t k = 0; k < inner; k++, advance(n)) {

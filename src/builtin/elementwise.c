@@ -1,5 +1,5 @@
 /* The loops of elementwise.h, and the references that the rows of elementwise.def make of them. With two inputs the last dimension is a
- * plain strided loop, so that f32 runs at a tolerable speed; the others are walked. */
+ * plain strided loop, so that f32 runs at a tolerable speed; a cursor goes over the others. */
 #include "builtin/elementwise.h"
 #include <math.h>
 #include <string.h>
@@ -26,7 +26,7 @@ sparta_status sp_builtin_unary(sparta_ctx *cx, const sp_op_args *args, const sp_
     if (real ? !f->real : !f->integer)
         return sp_fail(cx, SPARTA_E_DTYPE, "this operator has no meaning for %s",
                        sparta_dtype_name(in->dtype));
-    for (sp_walk w = sp_walk_begin(out->rank, out->dim, 2, both); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(out->rank, out->dim, 2, both); w.more; sp_cursor_next(&w)) {
         if (real)
             set_real(out, w.at[1], f->real(get_real(in, w.at[0])));
         else {
@@ -45,7 +45,7 @@ sparta_status sp_builtin_unary_with(sparta_ctx *cx, const sp_op_args *args,
     if (!sp_dtype_is_float(in->dtype))
         return sp_fail(cx, SPARTA_E_DTYPE, "this operator has no meaning for %s",
                        sparta_dtype_name(in->dtype));
-    for (sp_walk w = sp_walk_begin(out->rank, out->dim, 2, both); w.more; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(out->rank, out->dim, 2, both); w.more; sp_cursor_next(&w))
         set_real(out, w.at[1], f(get_real(in, w.at[0]), p));
     return SPARTA_OK;
 }
@@ -93,7 +93,7 @@ static sparta_status combine(sparta_ctx *cx, const sparta_tensor *a, const spart
         for (int i = 0; i < 3; i++) r.step[i] = r.t[i].stride[outer];
     }
     const sparta_tensor *all[] = {&r.t[0], &r.t[1], &r.t[2]};
-    for (sp_walk w = sp_walk_begin(outer, out->dim, 3, all); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(outer, out->dim, 3, all); w.more; sp_cursor_next(&w)) {
         for (int i = 0; i < 3; i++) r.at[i] = w.at[i];
         if (real)
             run_real(&r);
@@ -162,7 +162,7 @@ sparta_status sp_builtin_convert(sparta_ctx *cx, const sparta_tensor *in, const 
     if (in->dtype == out->dtype) return sp_tensor_copy(cx, &wide, out);
     if (convert_floats(&wide, out)) return SPARTA_OK;
     const sparta_tensor *both[] = {&wide, out};
-    for (sp_walk w = sp_walk_begin(out->rank, out->dim, 2, both); w.more; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(out->rank, out->dim, 2, both); w.more; sp_cursor_next(&w))
         convert_element(&wide, w.at[0], out, w.at[1]);
     return SPARTA_OK;
 }

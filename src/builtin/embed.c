@@ -44,8 +44,8 @@ sparta_status sp_builtin_Embed(sparta_ctx *cx, const sp_op_args *args)
     double *acc = sp_alloc_array(cx, (size_t)out->dim[places], sizeof *acc);
     SP_NEED(cx, acc);
     sparta_status status = SPARTA_OK;
-    for (sp_walk w = sp_walk_begin(places, out->dim, 1, &out); w.more && status == SPARTA_OK;
-         sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(places, out->dim, 1, &out); w.more && status == SPARTA_OK;
+         sp_cursor_next(&w)) {
         status = add_rows(cx, args, ids, w.index, acc);
         for (int64_t j = 0; status == SPARTA_OK && j < out->dim[places]; j++)
             sp_element_set(out->dtype, out->data, w.at[0] + j * out->stride[places], acc[j]);

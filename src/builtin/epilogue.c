@@ -23,10 +23,20 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
+static double silu(double x)
+{
+    return x * sigmoid(x);
+}
+
+static double quick_gelu(double x)
+{
+    return x * sigmoid(1.702 * x);
+}
+
 const sp_word *sp_word_row(sp_word_id id)
 {
     static const sp_word table[] = {
-#define SP_WORD(id, name, slot, f, op, approximate) {name, slot, f, SP_OP_##op, approximate},
+#define SP_WORD(id, name, slot, f, op, approximate, alpha) {name, slot, f, SP_OP_##op, approximate, alpha},
 #include "builtin/epilogue.def"
 #undef SP_WORD
     };
@@ -37,9 +47,10 @@ int sp_word_of(sp_op_id op, const sp_attrs *attrs)
 {
     for (int i = 0; i < SP_WORDS; i++) {
         const sp_word *w = sp_word_row((sp_word_id)i);
-        if (w->op == op &&
-            (!w->approximate || !strcmp(sp_attr_string(attrs, "approximate", "none"), w->approximate)))
-            return i;
+        if (w->op != op) continue;
+        if (w->approximate && strcmp(sp_attr_string(attrs, "approximate", "none"), w->approximate)) continue;
+        if (w->alpha != 0 && fabsf(sp_attr_float(attrs, "alpha", 1) - w->alpha) > 1e-6f) continue;
+        return i;
     }
     return -1;
 }
@@ -55,11 +66,12 @@ static int find(const char *name, size_t length)
 
 const char *sp_words_of(const sp_attrs *attrs, bool bias, bool residual, sp_words *out)
 {
-    const char *p = sp_attr_string(attrs, "epilogue",
-                                   bias && residual ? "bias add"
-                                   : bias           ? "bias"
-                                   : residual       ? "add"
-                                                    : "");
+    return sp_words_parse(sp_attr_string(attrs, "epilogue", NULL), bias, residual, out);
+}
+
+const char *sp_words_parse(const char *text, bool bias, bool residual, sp_words *out)
+{
+    const char *p = text ? text : bias && residual ? "bias add" : bias ? "bias" : residual ? "add" : "";
     int added[4] = {0}; /* by input */
     out->n = 0;
     for (p += strspn(p, " "); *p; p += strspn(p, " ")) {
@@ -80,6 +92,6 @@ const char *sp_words_of(const sp_attrs *attrs, bool bias, bool residual, sp_word
 bool sp_words_only_add(const sp_words *words)
 {
     for (int i = 0; i < words->n; i++)
-        if (sp_word_row(words->word[i])->f) return false;
+        if (sp_word_row(words->word[i])->f || words->word[i] == SP_WORD_MUL) return false;
     return true;
 }

@@ -2,18 +2,26 @@
  */
 #include "builtin/view.h"
 
-sparta_status sp_builtin_Gather(sparta_ctx *cx, const sp_op_args *args)
+static sparta_status gather(sparta_ctx *cx, const sp_op_args *args)
 {
     const sparta_tensor *x = &args->in[0], *indices = &args->in[1], *out = &args->out[0];
+    const int64_t n = sparta_tensor_elements(indices);
+    sp_picked p = {
+        .n = n, .times = 1, .from = x->data, .to = out->data, .bytes = sparta_dtype_size(x->dtype)};
     int axis;
     SP_TRY(sp_builtin_axis(cx, "Gather", sp_attr_int(args->attrs, "axis", 0), x->rank, &axis));
-    for (sp_walk w = sp_walk_begin(indices->rank, indices->dim, 1, &indices); w.more; sp_walk_next(&w)) {
-        int64_t index;
-        SP_TRY(sp_builtin_index(cx, "Gather", sp_element_get_int(indices->dtype, indices->data, w.at[0]),
-                                x->dim[axis], &index));
-        sparta_tensor from = sp_view_drop(x, axis, index), to = *out;
-        for (int i = 0; i < indices->rank; i++) to = sp_view_drop(&to, axis, w.index[i]);
-        SP_TRY(sp_tensor_copy(cx, &from, &to));
-    }
-    return SPARTA_OK;
+    for (int i = 0; i < axis; i++) p.times *= x->dim[i];
+    for (int i = axis + 1; i < x->rank; i++) p.bytes *= (size_t)x->dim[i];
+    p.from_step = (int64_t)p.bytes * x->dim[axis];
+    int64_t *offset = sp_alloc_array(cx, (size_t)n + 1, sizeof *offset);
+    SP_NEED(cx, offset);
+    p.offset = offset;
+    sparta_status status = SPARTA_OK;
+    if (!sp_builtin_offsets(indices, 0, n, x->dim[axis], (int64_t)p.bytes, offset))
+        status = sp_builtin_check_indices(cx, "Gather", indices, x->dim[axis]);
+    if (status == SPARTA_OK) status = sp_picked_copy(cx, &p);
+    sp_free(cx, offset);
+    return status;
 }
+
+SP_REFERENCE(Gather, sp_builtin_dense(cx, args, gather))

@@ -15,7 +15,8 @@ sparta_status sp_builtin_Gemm(sparta_ctx *cx, const sp_op_args *args)
     SP_TRY(sp_tensor_alloc(cx, real ? SPARTA_F64 : SPARTA_I64, 2, out->dim, &sum));
     sparta_status status = sp_product(cx, &a, &b, &sum);
     const sparta_tensor *all[] = {&sum, out, c.rank >= 0 ? &c : &sum};
-    for (sp_walk w = sp_walk_begin(2, out->dim, 3, all); status == SPARTA_OK && w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(2, out->dim, 3, all); status == SPARTA_OK && w.more;
+         sp_cursor_next(&w)) {
         if (real || alpha != 1 || beta != 1) {
             double v = alpha * sp_element_get(sum.dtype, sum.data, w.at[0]);
             if (c.rank >= 0) v += beta * sp_element_get(c.dtype, c.data, w.at[2]);

@@ -1,6 +1,6 @@
-/* Interact: dot products of pairs of vectors, item by item.
+/* Interact: dot products of vectors, two by two, item by item.
  *
- *     in: v0 ... vN-1, each (B, D); pairs (P, 2)        y[b, p] = v_i[b] . v_j[b]   for (i, j) = pairs[p]
+ *     in: v0 ... vN-1, each (B, D); dots (P, 2)        y[b, p] = v_i[b] . v_j[b]   for (i, j) = dots[p]
  *
  * With attribute keep = k the row begins with vector k itself: y is (B, D + P). Sums are taken in double. */
 #include "builtin/view.h"
@@ -17,8 +17,8 @@ static double dot(const sparta_tensor *a, const sparta_tensor *b, int64_t item)
 static sparta_status vector_at(sparta_ctx *cx, const sp_op_args *args, int64_t p, int side,
                                const sparta_tensor **out)
 {
-    const sparta_tensor *pairs = &args->in[args->n_in - 1];
-    int64_t i = sp_element_get_int(pairs->dtype, pairs->data, p * pairs->stride[0] + side * pairs->stride[1]);
+    const sparta_tensor *dots = &args->in[args->n_in - 1];
+    int64_t i = sp_element_get_int(dots->dtype, dots->data, p * dots->stride[0] + side * dots->stride[1]);
     SP_TRY(sp_builtin_index(cx, "Interact", i, args->n_in - 1, &i));
     *out = &args->in[i];
     return SPARTA_OK;
@@ -26,7 +26,7 @@ static sparta_status vector_at(sparta_ctx *cx, const sp_op_args *args, int64_t p
 
 sparta_status sp_builtin_Interact(sparta_ctx *cx, const sp_op_args *args)
 {
-    const sparta_tensor *out = &args->out[0], *pairs = &args->in[args->n_in - 1];
+    const sparta_tensor *out = &args->out[0], *dots = &args->in[args->n_in - 1];
     const int64_t keep = sp_attr_int(args->attrs, "keep", -1), items = out->dim[0];
     int64_t at = 0;
     if (keep >= args->n_in - 1)
@@ -37,7 +37,7 @@ sparta_status sp_builtin_Interact(sparta_ctx *cx, const sp_op_args *args)
         const sparta_tensor head = sp_view_part(out, 1, 0, at);
         SP_TRY(sp_tensor_copy(cx, &args->in[keep], &head));
     }
-    for (int64_t p = 0; p < pairs->dim[0]; p++) {
+    for (int64_t p = 0; p < dots->dim[0]; p++) {
         const sparta_tensor *a, *b;
         SP_TRY(vector_at(cx, args, p, 0, &a));
         SP_TRY(vector_at(cx, args, p, 1, &b));

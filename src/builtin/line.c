@@ -19,7 +19,7 @@ static sparta_status lines(sparta_ctx *cx, const sp_op_args *args, const char *o
     SP_NEED(cx, line);
     sparta_tensor x0 = sp_view_drop(&x, axis, 0), y0 = sp_view_drop(&y, axis, 0);
     const sparta_tensor *both[] = {&x0, &y0};
-    for (sp_walk w = sp_walk_begin(x0.rank, x0.dim, 2, both); n > 0 && w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(x0.rank, x0.dim, 2, both); n > 0 && w.more; sp_cursor_next(&w)) {
         for (int64_t i = 0; i < n; i++)
             line[i] = sp_element_get(x.dtype, x.data, w.at[0] + i * x.stride[axis]);
         f(line, n);

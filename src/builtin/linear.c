@@ -16,7 +16,9 @@ static void finish(const row_end *e, const double *acc)
         for (int i = 0; i < e->words.n; i++) {
             const sp_word *word = sp_word_row(e->words.word[i]);
             const sparta_tensor *from = &e->operand[word->slot == 3];
-            v = word->f ? word->f(v) : v + sp_element_get(from->dtype, from->data, j * from->stride[0]);
+            const double operand =
+                word->slot ? sp_element_get(from->dtype, from->data, j * from->stride[0]) : 0;
+            v = sp_word_apply(word, v, operand);
         }
         sp_element_set(e->y.dtype, e->y.data, j * e->y.stride[0], v);
     }
@@ -43,8 +45,8 @@ sparta_status sp_builtin_Linear(sparta_ctx *cx, const sp_op_args *args)
     SP_NEED(cx, row);
     sparta_status status = SPARTA_OK;
     const sparta_tensor *all[] = {&x, &y, &residual};
-    for (sp_walk i = sp_walk_begin(x.rank - 1, x.dim, 3, all); i.more && status == SPARTA_OK;
-         sp_walk_next(&i)) {
+    for (sp_cursor i = sp_cursor_begin(x.rank - 1, x.dim, 3, all); i.more && status == SPARTA_OK;
+         sp_cursor_next(&i)) {
         sparta_tensor from = last_dim(&x, i.at[0]);
         sp_matrix_row(&(sp_matrix){from.dtype, from.data, 1, w.rows, 0, from.stride[0]}, 0, row);
         sp_product_row(row, &w, acc);

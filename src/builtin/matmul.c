@@ -33,7 +33,7 @@ sparta_status sp_builtin_MatMul(sparta_ctx *cx, const sp_op_args *args)
     SP_TRY(sp_tensor_broadcast(cx, &a_batch, batch, out.dim, &a_batch));
     SP_TRY(sp_tensor_broadcast(cx, &b_batch, batch, out.dim, &b_batch));
     const sparta_tensor *all[] = {&a_batch, &b_batch, &out};
-    for (sp_walk w = sp_walk_begin(batch, out.dim, 3, all); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(batch, out.dim, 3, all); w.more; sp_cursor_next(&w)) {
         sparta_tensor x = sp_view_at(&a, w.at[0]), y = sp_view_at(&b, w.at[1]), z = sp_view_at(&out, w.at[2]);
         sp_matrix left = sp_matrix_of(&x, false), right = sp_matrix_of(&y, false);
         z = sp_view_tail(&z, batch);

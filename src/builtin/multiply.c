@@ -68,7 +68,7 @@ static double einsum(const sp_attrs *attrs, const sparta_tensor *a, const sparta
 /* ------------------------------------------------------------------ the table */
 
 static const sp_multiply table[SP_OPS] = {
-#define SP_MULTIPLY(id, layer, lies, count) [SP_OP_##id] = {layer, lies, count},
+#define SP_MULTIPLY(id, layer, fused, lies, count) [SP_OP_##id] = {layer, fused, lies, count},
 #include "builtin/multiply.def"
 #undef SP_MULTIPLY
 };

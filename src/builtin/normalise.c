@@ -18,10 +18,10 @@ static void measure(piece *p, bool centred, double epsilon)
 {
     const sparta_tensor *x = &p->x;
     double n = (double)sparta_tensor_elements(x), sum = 0, squares = 0;
-    for (sp_walk w = sp_walk_begin(x->rank, x->dim, 1, &x); centred && w.more; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(x->rank, x->dim, 1, &x); centred && w.more; sp_cursor_next(&w))
         sum += sp_element_get(x->dtype, x->data, w.at[0]);
     p->mean = centred ? sum / n : 0;
-    for (sp_walk w = sp_walk_begin(x->rank, x->dim, 1, &x); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(x->rank, x->dim, 1, &x); w.more; sp_cursor_next(&w)) {
         double d = sp_element_get(x->dtype, x->data, w.at[0]) - p->mean;
         squares += d * d;
     }
@@ -32,7 +32,7 @@ static void normalise(const piece *p)
 {
     const bool biased = p->bias.rank >= 0;
     const sparta_tensor *all[] = {&p->x, &p->scale, &p->y, biased ? &p->bias : &p->scale};
-    for (sp_walk w = sp_walk_begin(p->x.rank, p->x.dim, 4, all); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(p->x.rank, p->x.dim, 4, all); w.more; sp_cursor_next(&w)) {
         double v = (sp_element_get(p->x.dtype, p->x.data, w.at[0]) - p->mean) * p->inverse;
         v *= sp_element_get(p->scale.dtype, p->scale.data, w.at[1]);
         if (biased) v += sp_element_get(p->bias.dtype, p->bias.data, w.at[3]);
@@ -64,7 +64,7 @@ static sparta_status by_rows(sparta_ctx *cx, const sp_op_args *args, const char 
     if (biased) SP_TRY(sp_tensor_broadcast(cx, &args->in[2], x->rank, x->dim, &bias));
     const sparta_tensor *all[] = {x, &scale, biased ? &bias : x, y};
     int64_t i = 0; /* mean and inverse are row-major, one for each row */
-    for (sp_walk w = sp_walk_begin(axis, x->dim, 4, all); w.more; sp_walk_next(&w), i++) {
+    for (sp_cursor w = sp_cursor_begin(axis, x->dim, 4, all); w.more; sp_cursor_next(&w), i++) {
         piece p = {part(x, w.at[0], axis), part(&scale, w.at[1], axis), bias, part(y, w.at[3], axis), 0, 0};
         if (biased) p.bias = part(&bias, w.at[2], axis);
         measure(&p, centred, epsilon_of(args));
@@ -133,7 +133,7 @@ sparta_status sp_builtin_BatchNormalization(sparta_ctx *cx, const sp_op_args *ar
         const double bias = of_channel(&in[2], c), mean = of_channel(&in[3], c);
         sparta_tensor from = sp_view_drop(x, 1, c), to = sp_view_drop(y, 1, c);
         const sparta_tensor *both[] = {&from, &to};
-        for (sp_walk w = sp_walk_begin(from.rank, from.dim, 2, both); w.more; sp_walk_next(&w))
+        for (sp_cursor w = sp_cursor_begin(from.rank, from.dim, 2, both); w.more; sp_cursor_next(&w))
             sp_element_set(y->dtype, to.data, w.at[1],
                            (sp_element_get(x->dtype, from.data, w.at[0]) - mean) * factor + bias);
     }

@@ -73,25 +73,59 @@ static int64_t source(mode m, int64_t i, int64_t n)
     return i < n ? i : period - i;
 }
 
+/* y[first, first + n) along `axis` of `part` becomes the constant. */
+static sparta_status put_constant(sparta_ctx *cx, const sparta_tensor *part, int axis, int64_t first,
+                                  int64_t n, const void *constant)
+{
+    const sparta_tensor to = sp_view_part(part, axis, first, n);
+    sparta_tensor from = to;
+    from.data = (void *)constant;
+    for (int i = 0; i < from.rank; i++) from.stride[i] = 0;
+    return n > 0 ? sp_tensor_copy(cx, &from, &to) : SPARTA_OK;
+}
+
+/* What is added along one axis; before[axis] .. before[axis] + n of it is there already. */
+static sparta_status pad_axis(sparta_ctx *cx, const sparta_tensor *part, int axis, int64_t before, int64_t n,
+                              mode m, const void *constant)
+{
+    const int64_t all = part->dim[axis], first = SP_MAX(before, (int64_t)0), end = SP_MIN(before + n, all);
+    if (m == CONSTANT && end <= first) return put_constant(cx, part, axis, 0, all, constant);
+    if (m == CONSTANT) {
+        SP_TRY(put_constant(cx, part, axis, 0, first, constant));
+        return put_constant(cx, part, axis, end, all - end, constant);
+    }
+    for (int64_t i = 0; i < all; i++) {
+        if (i >= before && i < before + n) continue;
+        const sparta_tensor from = sp_view_part(part, axis, before + source(m, i - before, n), 1),
+                            to = sp_view_part(part, axis, i, 1);
+        SP_TRY(sp_tensor_copy(cx, &from, &to));
+    }
+    return SPARTA_OK;
+}
+
+/* x where it stays, then the axes from the last on: what is added along one is as long in the later axes as y, and in the earlier ones
+ * as what stays of x. */
 sparta_status sp_builtin_Pad(sparta_ctx *cx, const sp_op_args *args)
 {
     const sparta_tensor *x = &args->in[0], *y = &args->out[0];
-    const size_t size = sparta_dtype_size(x->dtype);
     int64_t before[SPARTA_RANK] = {0}, zero = 0;
     mode m = CONSTANT;
     SP_TRY(read_mode(cx, args->attrs, &m));
     SP_TRY(read_pads(cx, args, before, m));
+    if (sparta_tensor_elements(y) == 0) return SPARTA_OK;
     /* 0 has the same bytes in every type. */
     const void *constant = sp_op_has(args, 2) ? args->in[2].data : &zero;
-    for (sp_walk w = sp_walk_begin(y->rank, y->dim, 1, &y); w.more; sp_walk_next(&w)) {
-        int64_t from = 0;
-        bool inside = true;
-        for (int i = 0; i < y->rank; i++) {
-            int64_t at = source(m, w.index[i] - before[i], x->dim[i]);
-            inside &= at >= 0;
-            from += at * x->stride[i];
-        }
-        sp_builtin_move(y->data, w.at[0], inside ? x->data : constant, inside ? from : 0, size);
+    sparta_tensor from = *x, part = *y; /* part: what stays of x, in y */
+    for (int i = 0; i < x->rank; i++) {
+        const int64_t first = SP_MAX(before[i], (int64_t)0), end = SP_MIN(before[i] + x->dim[i], y->dim[i]);
+        from = sp_view_part(&from, i, first - before[i], SP_MAX(end - first, (int64_t)0));
+        part = sp_view_part(&part, i, first, SP_MAX(end - first, (int64_t)0));
+    }
+    SP_TRY(sp_tensor_copy(cx, &from, &part));
+    for (int i = x->rank - 1; i >= 0; i--) {
+        sparta_tensor wide = *y;
+        for (int k = 0; k < i; k++) wide = sp_view_part(&wide, k, SP_MAX(before[k], (int64_t)0), part.dim[k]);
+        SP_TRY(pad_axis(cx, &wide, i, before[i], x->dim[i], m, constant));
     }
     return SPARTA_OK;
 }

@@ -77,23 +77,12 @@ typedef struct pool {
     bool count_padding;
 } pool;
 
-/* Taps of the window at output o of dim i: those inside of the plane, and how many count. */
-static int64_t taps(const pool *p, int i, int64_t o, int64_t *first, int64_t *from, int64_t *to)
-{
-    const sp_window *w = &p->w;
-    *first = o * w->stride[i] - w->before[i];
-    sp_window_range(*first, w->dilation[i], p->in[i], w->kernel[i], from, to);
-    if (!p->count_padding) return *to - *from;
-    int64_t low, end; /* places in front of the padding there are none; beyond it ceil_mode may go */
-    sp_window_range(*first, w->dilation[i], p->in[i] + w->after[i], w->kernel[i], &low, &end);
-    return end;
-}
-
 static double fold_window(const pool *p, const int64_t o[3], pooled *a)
 {
     int64_t first[3], from[3], to[3], count = 1;
     const int64_t *step = p->w.dilation;
-    for (int i = 0; i < 3; i++) count *= taps(p, i, o[i], &first[i], &from[i], &to[i]);
+    for (int i = 0; i < 3; i++)
+        count *= sp_window_taps(&p->w, p->in, i, o[i], p->count_padding, &first[i], &from[i], &to[i]);
     *a = p->none;
     for (int64_t z = from[0]; z < to[0]; z++)
         for (int64_t y = from[1]; y < to[1]; y++) {
@@ -119,11 +108,11 @@ static sparta_status fold_plane(sparta_ctx *cx, const pool *p, const sp_op_args 
 {
     int64_t o[3];
     const sparta_tensor *all[] = {y, indices ? indices : y};
-    sp_walk w = sp_walk_begin(y->rank, y->dim, 2, all);
+    sp_cursor w = sp_cursor_begin(y->rank, y->dim, 2, all);
     for (o[0] = 0; o[0] < p->out[0]; o[0]++)
         for (o[1] = 0; o[1] < p->out[1]; o[1]++) {
             SP_TRY(sp_check_cancel(cx));
-            for (o[2] = 0; o[2] < p->out[2]; o[2]++, sp_walk_next(&w)) {
+            for (o[2] = 0; o[2] < p->out[2]; o[2]++, sp_cursor_next(&w)) {
                 pooled a;
                 sp_element_set(y->dtype, y->data, w.at[0], fold_window(p, o, &a));
                 if (indices)
@@ -176,14 +165,14 @@ static sparta_status windows(sparta_ctx *cx, const sp_op_args *args, const fold_
 static sparta_status planes(sparta_ctx *cx, const sp_op_args *args, const fold_by *fold)
 {
     const sparta_tensor *x = &args->in[0], *y = &args->out[0], *both[] = {x, y};
-    for (sp_walk w = sp_walk_begin(2, x->dim, 2, both); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(2, x->dim, 2, both); w.more; sp_cursor_next(&w)) {
         SP_TRY(sp_check_cancel(cx));
         sparta_tensor plane = sp_view_at(x, w.at[0]);
         plane = sp_view_tail(&plane, 2);
         const sparta_tensor *p = &plane;
         pooled a = begin(fold, args);
         int64_t at = 0;
-        for (sp_walk v = sp_walk_begin(p->rank, p->dim, 1, &p); v.more; sp_walk_next(&v))
+        for (sp_cursor v = sp_cursor_begin(p->rank, p->dim, 1, &p); v.more; sp_cursor_next(&v))
             fold->take(&a, sp_element_get(p->dtype, p->data, v.at[0]), at++);
         sp_element_set(y->dtype, y->data, w.at[1], fold->end(&a, at));
     }

@@ -31,7 +31,7 @@ sparta_status sp_builtin_Pow(sparta_ctx *cx, const sp_op_args *args)
     SP_TRY(sp_tensor_broadcast(cx, &args->in[1], out.rank, out.dim, &b));
     bool real = sp_dtype_is_float(a.dtype) || sp_dtype_is_float(b.dtype);
     const sparta_tensor *all[] = {&a, &b, &out};
-    for (sp_walk w = sp_walk_begin(out.rank, out.dim, 3, all); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(out.rank, out.dim, 3, all); w.more; sp_cursor_next(&w)) {
         if (real) {
             double x = sp_element_get(a.dtype, a.data, w.at[0]), y = sp_element_get(b.dtype, b.data, w.at[1]);
             sp_element_set(out.dtype, out.data, w.at[2], pow(x, y));

@@ -43,7 +43,7 @@ static void accumulate(const sparta_tensor *x, const sparta_tensor *place, cell 
 {
     bool natural = x->dtype == SPARTA_U64 && f->natural;
     const sparta_tensor *both[] = {x, place};
-    for (sp_walk w = sp_walk_begin(x->rank, x->dim, 2, both); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(x->rank, x->dim, 2, both); w.more; sp_cursor_next(&w)) {
         cell *c = &acc[w.at[1]];
         if (real) {
             c->real = f->real(c->real, sp_element_get(x->dtype, x->data, w.at[0]));
@@ -63,7 +63,7 @@ static int64_t divide(sparta_dtype dtype, int64_t sum, int64_t n)
 static void store(const sparta_tensor *out, cell *acc, const reduction *r, int64_t each)
 {
     int64_t i = 0;
-    for (sp_walk w = sp_walk_begin(out->rank, out->dim, 1, &out); w.more; sp_walk_next(&w), i++) {
+    for (sp_cursor w = sp_cursor_begin(out->rank, out->dim, 1, &out); w.more; sp_cursor_next(&w), i++) {
         if (r->finish) acc[i].real = r->finish(acc[i].real);
         if (sp_dtype_is_float(out->dtype) || r->in_double)
             sp_element_set(out->dtype, out->data, w.at[0],

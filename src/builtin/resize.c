@@ -27,8 +27,7 @@ static double common_scale(const sp_resize *r, const sp_op_args *args)
     return scale;
 }
 
-static sparta_status read_axes(sparta_ctx *cx, const sp_op_args *args, const sp_resize *r,
-                               sp_resize_axis *axis)
+sparta_status sp_resize_axes(sparta_ctx *cx, const sp_op_args *args, const sp_resize *r, sp_resize_axis *axis)
 {
     const sparta_tensor *x = &args->in[0], *y = &args->out[0];
     const bool region = r->coordinates == SP_CROP_AND_RESIZE && given(args, 1);
@@ -56,14 +55,13 @@ static int64_t clamp(int64_t i, int64_t n)
     return i < 0 ? 0 : i >= n ? n - 1 : i;
 }
 
-/* An axis that stays as it is, whatever the mode. */
-static bool stays(const sp_resize_axis *a)
+bool sp_resize_stays(const sp_resize_axis *a)
 {
     return a->in == a->out && a->scale == 1 && a->start == 0 && a->end == 1;
 }
 
 /* ------------------------------------------------------------------ nearest */
-static int64_t nearest(const sp_resize *r, const sp_resize_axis *a, int64_t o)
+int64_t sp_resize_nearest(const sp_resize *r, const sp_resize_axis *a, int64_t o)
 {
     bool outside;
     double x = sp_resize_at(r, a, o, &outside);
@@ -81,7 +79,7 @@ static int64_t nearest(const sp_resize *r, const sp_resize_axis *a, int64_t o)
 static void pick(const sp_op_args *args, const sp_resize *r, int64_t *const from[SPARTA_RANK])
 {
     const sparta_tensor *x = &args->in[0], *y = &args->out[0];
-    for (sp_walk w = sp_walk_begin(y->rank, y->dim, 1, &y); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(y->rank, y->dim, 1, &y); w.more; sp_cursor_next(&w)) {
         int64_t at = 0;
         bool inside = true;
         for (int i = 0; i < y->rank; i++) {
@@ -106,7 +104,7 @@ static sparta_status resize_nearest(sparta_ctx *cx, const sp_op_args *args, cons
         from[i] = sp_alloc_array(cx, (size_t)axis[i].out, sizeof *from[i]);
         if (!from[i]) status = sp_ctx_status(cx);
         for (int64_t o = 0; from[i] && o < axis[i].out; o++)
-            from[i][o] = stays(&axis[i]) ? o : nearest(r, &axis[i], o);
+            from[i][o] = sp_resize_stays(&axis[i]) ? o : sp_resize_nearest(r, &axis[i], o);
     }
     if (status == SPARTA_OK) pick(args, r, from);
     for (int i = 0; i < rank; i++) sp_free(cx, from[i]);
@@ -124,10 +122,8 @@ static double weight_at(const sp_resize *r, double d)
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
-/* The neighbours of x, which repeat at the edges or, with exclude_outside, do not count there: *first and n weights that add up to
- * 1. When shrinking, antialias takes as many as one step of the output spans. */
-static int64_t neighbours(const sp_resize *r, const sp_resize_axis *a, double x, int64_t *first,
-                          double *weight)
+int64_t sp_resize_neighbours(const sp_resize *r, const sp_resize_axis *a, double x, int64_t *first,
+                             double *weight)
 {
     const double narrow = r->antialias && a->scale < 1 ? a->scale : 1;
     const double reach = (r->mode == SP_LINEAR ? 1 : 2) / narrow;
@@ -151,7 +147,7 @@ static void resize_axis(const sp_resize *r, const sp_resize_axis *a, int64_t out
         bool outside;
         int64_t first = 0;
         double x = sp_resize_at(r, a, o, &outside);
-        int64_t n = outside ? 0 : neighbours(r, a, x, &first, weight);
+        int64_t n = outside ? 0 : sp_resize_neighbours(r, a, x, &first, weight);
         for (int64_t u = 0; u < outer; u++)
             for (int64_t v = 0; v < inner; v++) {
                 double sum = outside ? r->outside : 0;
@@ -162,8 +158,7 @@ static void resize_axis(const sp_resize *r, const sp_resize_axis *a, int64_t out
     }
 }
 
-/* The most neighbours that an output has; 0 when that is absurd. */
-static size_t most_neighbours(const sp_resize *r, const sp_resize_axis *a)
+size_t sp_resize_most(const sp_resize *r, const sp_resize_axis *a)
 {
     double n = r->antialias && a->scale < 1 ? 4 / a->scale + 2 : 6;
     return n < 1e9 ? (size_t)n : 0;
@@ -179,7 +174,7 @@ static sparta_status replace_axis(sparta_ctx *cx, const sp_resize *r, const sp_r
     for (int i = axis + 1; i < rank; i++) inner *= dim[i];
     dim[axis] = a->out;
     SP_TRY(sp_tensor_bytes(cx, SPARTA_F64, rank, dim, &size));
-    size_t n = most_neighbours(r, a);
+    size_t n = sp_resize_most(r, a);
     if (!n) return sp_fail(cx, SPARTA_E_LIMIT, "Resize: axis %d is scaled by %g", axis, a->scale);
     double *to = sp_alloc(cx, size), *weight = sp_alloc_array(cx, n, sizeof *weight);
     sparta_status status = to && weight ? sp_check_cancel(cx) : sp_ctx_status(cx);
@@ -202,13 +197,14 @@ static sparta_status resize_smooth(sparta_ctx *cx, const sp_op_args *args, const
     double *data = sp_alloc_array(cx, (size_t)sparta_tensor_elements(x), sizeof *data);
     SP_NEED(cx, data);
     for (int i = 0; i < x->rank; i++) dim[i] = x->dim[i];
-    for (sp_walk w = sp_walk_begin(x->rank, x->dim, 1, &x); w.more; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(x->rank, x->dim, 1, &x); w.more; sp_cursor_next(&w))
         data[at++] = sp_element_get(x->dtype, x->data, w.at[0]);
     sparta_status status = SPARTA_OK;
     for (int i = x->rank - 1; i >= 0 && status == SPARTA_OK; i--)
-        if (!stays(&axis[i])) status = replace_axis(cx, r, &axis[i], x->rank, dim, i, &data);
+        if (!sp_resize_stays(&axis[i])) status = replace_axis(cx, r, &axis[i], x->rank, dim, i, &data);
     at = 0;
-    for (sp_walk w = sp_walk_begin(y->rank, y->dim, 1, &y); status == SPARTA_OK && w.more; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(y->rank, y->dim, 1, &y); status == SPARTA_OK && w.more;
+         sp_cursor_next(&w))
         sp_element_set(y->dtype, y->data, w.at[0], data[at++]);
     sp_free(cx, data);
     return status;
@@ -219,7 +215,7 @@ sparta_status sp_builtin_Resize(sparta_ctx *cx, const sp_op_args *args)
     sp_resize r;
     sp_resize_axis axis[SPARTA_RANK];
     SP_TRY(sp_resize_read(cx, args->attrs, args->in[0].rank, &r));
-    SP_TRY(read_axes(cx, args, &r, axis));
+    SP_TRY(sp_resize_axes(cx, args, &r, axis));
     if (sparta_tensor_elements(&args->out[0]) == 0) return SPARTA_OK;
     return r.mode == SP_NEAREST ? resize_nearest(cx, args, &r, axis) : resize_smooth(cx, args, &r, axis);
 }

@@ -42,4 +42,18 @@ typedef struct sp_resize_axis {
 /* Where output o lies in the input. *outside: beyond the region that tf_crop_and_resize can see. */
 double sp_resize_at(const sp_resize *r, const sp_resize_axis *a, int64_t o, bool *outside);
 
+/* Every axis of x, with what the inputs say of it. */
+sparta_status sp_resize_axes(sparta_ctx *cx, const sp_op_args *args, const sp_resize *r,
+                             sp_resize_axis *axis) SP_MUST;
+/* An axis that stays as it is, whatever the mode. */
+bool sp_resize_stays(const sp_resize_axis *a);
+/* The index that is nearest to output o; -1: outside. */
+int64_t sp_resize_nearest(const sp_resize *r, const sp_resize_axis *a, int64_t o);
+/* The neighbours of x, which repeat at the edges or, with exclude_outside, do not count there: *first and n weights that add up to
+ * 1. When shrinking, antialias takes as many as one step of the output spans. */
+int64_t sp_resize_neighbours(const sp_resize *r, const sp_resize_axis *a, double x, int64_t *first,
+                             double *weight);
+/* The most neighbours that an output has; 0 when that is absurd. */
+size_t sp_resize_most(const sp_resize *r, const sp_resize_axis *a);
+
 #endif

@@ -21,22 +21,31 @@ static sparta_status put(sparta_ctx *cx, const char *reduction, const sparta_ten
     return sp_tensor_copy(cx, from, to);
 }
 
-sparta_status sp_builtin_ScatterND(sparta_ctx *cx, const sp_op_args *args)
+/* One after the other, on one thread: of equal tuples the last counts. */
+static sparta_status scatter(sparta_ctx *cx, const sp_op_args *args)
 {
     const sparta_tensor *indices = &args->in[1], *updates = &args->in[2], *out = &args->out[0];
     const char *reduction = sp_attr_string(args->attrs, "reduction", "none");
-    int last = indices->rank - 1, tuple = (int)indices->dim[last];
-    SP_TRY(sp_tensor_copy(cx, &args->in[0], out));
-    for (sp_walk w = sp_walk_begin(last, indices->dim, 1, &indices); w.more; sp_walk_next(&w)) {
-        sparta_tensor from = *updates, to = *out;
-        for (int i = 0; i < last; i++) from = sp_view_drop(&from, 0, w.index[i]);
-        for (int i = 0; i < tuple; i++) {
-            int64_t index =
-                sp_element_get_int(indices->dtype, indices->data, w.at[0] + i * indices->stride[last]);
-            SP_TRY(sp_builtin_index(cx, "ScatterND", index, out->dim[i], &index));
-            to = sp_view_drop(&to, 0, index);
+    const bool plain = !strcmp(reduction, "none");
+    int64_t *offset, n = 1;
+    size_t bytes;
+    SP_TRY(sp_builtin_tuples(cx, "ScatterND", out, indices, 0, &offset, &bytes));
+    for (int i = 0; i < indices->rank - 1; i++) n *= indices->dim[i];
+    const int64_t size = (int64_t)sparta_dtype_size(out->dtype), each = (int64_t)bytes / size;
+    sparta_status status = sp_tensor_copy(cx, &args->in[0], out);
+    for (int64_t i = 0; i < n && status == SPARTA_OK; i++) {
+        const char *from = (const char *)updates->data + i * (int64_t)bytes;
+        char *to = (char *)out->data + offset[i];
+        if (plain) {
+            sp_move(to, from, bytes);
+            continue;
         }
-        SP_TRY(put(cx, reduction, &from, &to));
+        const sparta_tensor a = sparta_tensor_view(out->dtype, 1, &each, (void *)from),
+                            b = sparta_tensor_view(out->dtype, 1, &each, to);
+        status = put(cx, reduction, &a, &b);
     }
-    return SPARTA_OK;
+    sp_free(cx, offset);
+    return status;
 }
+
+SP_REFERENCE(ScatterND, sp_builtin_dense(cx, args, scatter))

@@ -7,7 +7,7 @@ static sparta_status add(sparta_ctx *cx, const sparta_tensor *x, const sparta_te
     const sparta_tensor *view = &wide;
     SP_TRY(sp_tensor_broadcast(cx, x, out->rank, out->dim, &wide));
     int64_t i = 0;
-    for (sp_walk w = sp_walk_begin(out->rank, out->dim, 1, &view); w.more; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(out->rank, out->dim, 1, &view); w.more; sp_cursor_next(&w))
         sum[i++] += sp_element_get(wide.dtype, wide.data, w.at[0]);
     return SPARTA_OK;
 }
@@ -22,8 +22,8 @@ static sparta_status sum_of(sparta_ctx *cx, const sp_op_args *args, double divis
         sum[i] = -0.0; /* -0 + x is x, also when x is -0 */
     for (int i = 0; i < args->n_in && status == SPARTA_OK; i++) status = add(cx, &args->in[i], out, sum);
     int64_t i = 0;
-    for (sp_walk w = sp_walk_begin(out->rank, out->dim, 1, &out); status == SPARTA_OK && w.more;
-         sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(out->rank, out->dim, 1, &out); status == SPARTA_OK && w.more;
+         sp_cursor_next(&w))
         sp_element_set(out->dtype, out->data, w.at[0], sum[i++] / divisor);
     sp_free(cx, sum);
     return status;

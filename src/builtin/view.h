@@ -20,6 +20,21 @@ sparta_tensor sp_view_drop(const sparta_tensor *t, int axis, int64_t index);
 sparta_tensor sp_view_tail(const sparta_tensor *t, int from);
 sparta_tensor sp_view_head(const sparta_tensor *t, int to); /* the dimensions before `to` */
 
+/* fn(cx, args) with every input and output row-major: others are copied before and after. For references whose loops know no strides. */
+sparta_status sp_builtin_dense(sparta_ctx *cx, const sp_op_args *args, sp_builtin_fn fn) SP_MUST;
+/* What each index along a dim of `size`, n of them from element `at` of row-major `indices` on, means in steps of `step`; one that is
+ * outside counts as 0, and false comes back. */
+bool sp_builtin_offsets(const sparta_tensor *indices, int64_t at, int64_t n, int64_t size, int64_t step,
+                        int64_t *out);
+/* E_RANGE for the first of all indices that is outside of a dim of `size`. */
+sparta_status sp_builtin_check_indices(sparta_ctx *cx, const char *op, const sparta_tensor *indices,
+                                       int64_t size) SP_MUST;
+/* The slices of row-major x that tuples along the last dim of row-major `indices` name, after `batch` dims that both share: their offsets in
+ * bytes, one a tuple, to be freed. *bytes is how long a slice is. */
+sparta_status sp_builtin_tuples(sparta_ctx *cx, const char *op, const sparta_tensor *x,
+                                const sparta_tensor *indices, int batch, int64_t **out,
+                                size_t *bytes) SP_MUST;
+
 /* How many elements start:end:step takes of a dimension of `size`, by Slice's clamping rule, and the index of
  * the first. */
 int64_t sp_slice_count(int64_t size, int64_t start, int64_t end, int64_t step, int64_t *first);

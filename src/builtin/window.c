@@ -111,6 +111,17 @@ void sp_window_range(int64_t first, int64_t step, int64_t limit, int64_t count, 
     if (*from > *to) *from = *to;
 }
 
+int64_t sp_window_taps(const sp_window *w, const int64_t in[D], int i, int64_t o, bool count_padding,
+                       int64_t *first, int64_t *from, int64_t *to)
+{
+    *first = o * w->stride[i] - w->before[i];
+    sp_window_range(*first, w->dilation[i], in[i], w->kernel[i], from, to);
+    if (!count_padding) return *to - *from;
+    int64_t low, end; /* places in front of the padding there are none; beyond it ceil_mode may go */
+    sp_window_range(*first, w->dilation[i], in[i] + w->after[i], w->kernel[i], &low, &end);
+    return end;
+}
+
 void sp_window_load(const sparta_tensor *t, double *to)
 {
     int64_t n = sparta_tensor_elements(t);
@@ -118,6 +129,6 @@ void sp_window_load(const sparta_tensor *t, double *to)
         for (int64_t i = 0; i < n; i++) to[i] = ((const float *)t->data)[i];
         return;
     }
-    for (sp_walk w = sp_walk_begin(t->rank, t->dim, 1, &t); w.more; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(t->rank, t->dim, 1, &t); w.more; sp_cursor_next(&w))
         *to++ = sp_element_get(t->dtype, t->data, w.at[0]);
 }

@@ -42,6 +42,10 @@ sparta_status sp_window_place(sparta_ctx *cx, sp_window *w, const int64_t in[SP_
                               const int64_t out[SP_WINDOW_DIMS]) SP_MUST;
 /* The i in [from, to) of [0, count) with 0 <= first + i*step < limit: bounds leave the inner loops. step >= 1. */
 void sp_window_range(int64_t first, int64_t step, int64_t limit, int64_t count, int64_t *from, int64_t *to);
+/* Taps of the window at output o of dim i: from *first on, those in [*from, *to) are inside. How many count: these, or with count_padding
+ * those in the padding too. */
+int64_t sp_window_taps(const sp_window *w, const int64_t in[SP_WINDOW_DIMS], int i, int64_t o,
+                       bool count_padding, int64_t *first, int64_t *from, int64_t *to);
 /* The elements of t in row-major order as doubles. */
 void sp_window_load(const sparta_tensor *t, double *to);
 static inline int64_t sp_window_volume(const int64_t size[SP_WINDOW_DIMS])

@@ -1,5 +1,6 @@
 /* Binding and executing calls. */
 #include "call/call.h"
+#include "builtin/quick.h"
 #include <stdio.h>
 
 sparta_status sp_call_bind(sparta_ctx *cx, sp_arena *arena, const sp_node *node, const char *name,
@@ -17,6 +18,7 @@ sparta_status sp_call_bind(sparta_ctx *cx, sp_arena *arena, const sp_node *node,
             return sp_fail(cx, SPARTA_E_FORMAT, "%s: kernel '%s' does not compute %s", node->name, name,
                            sp_builtin_row(node->op)->name);
         c.entry = c.kernel->portable;
+        if (!object && !c.entry) c.kernel = NULL;
         snprintf(symbol, sizeof symbol, "sp_kernel_%s", name);
         if (object) {
             void *found = sp_jit_symbol(object, symbol);
@@ -29,14 +31,34 @@ sparta_status sp_call_bind(sparta_ctx *cx, sp_arena *arena, const sp_node *node,
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: %d inputs are too many for kernel '%s'", node->name,
                        node->n_in, name);
     c.job.node = node;
-    c.job.n_in = SP_MIN(node->n_in, SP_OPERANDS);
-    c.job.n_out = SP_MIN(node->n_out, 2);
-    c.job.in = sp_arena_array(arena, (size_t)(c.job.n_in + c.job.n_out) + 1, sizeof *c.job.in);
-    SP_NEED(cx, c.job.in);
-    c.job.out = c.job.in + c.job.n_in;
-    for (int i = 0; i < c.job.n_in; i++) c.job.in[i].layout = SP_LAYOUT_ABSENT;
+    SP_TRY(sp_call_operands(cx, arena, SP_MIN(node->n_in, SP_OPERANDS), SP_MIN(node->n_out, 2), &c));
     *out = c;
     return SPARTA_OK;
+}
+
+sparta_status sp_call_operands(sparta_ctx *cx, sp_arena *arena, int n_in, int n_out, sp_call *c)
+{
+    sp_job *j = &c->job;
+    j->in = sp_arena_array(arena, (size_t)(n_in + n_out) + 1, sizeof *j->in);
+    SP_NEED(cx, j->in);
+    j->n_in = n_in;
+    j->n_out = n_out;
+    j->out = j->in + n_in;
+    for (int i = 0; i < n_in; i++) j->in[i].layout = SP_LAYOUT_ABSENT;
+    return SPARTA_OK;
+}
+
+void sp_call_tokens(sp_call *c)
+{
+    sp_job *j = &c->job;
+    if (c->kernel->whole) { /* one place, where there is anything to make */
+        j->tokens = 0;
+        for (int i = 0; i < j->n_out; i++) j->tokens |= sparta_tensor_elements(&j->out[i].tensor) > 0;
+        j->panels = j->tokens;
+        return;
+    }
+    j->tokens = sp_panel_tokens(sp_layout_has_lanes(j->out[0].layout) ? &j->out[0].tensor : &j->in[0].tensor);
+    j->panels = sp_panels(j->tokens);
 }
 
 void sp_call_panel(const sp_call *c, const sp_place *at)
@@ -46,17 +68,19 @@ void sp_call_panel(const sp_call *c, const sp_place *at)
     if (c->kernel->fill(&c->job, at, &args)) c->entry(&args);
 }
 
-void sp_call_all(const sp_call *c, float *work)
-{
-    for (int64_t p = 0; p < c->job.panels; p++)
-        sp_call_panel(c, &(sp_place){.panel = p, .part = 0, .parts = 1, .work = work});
-}
-
 sparta_status sp_call_builtin(sparta_ctx *cx, const sp_node *node, const sparta_tensor *in,
                               const sparta_tensor *out)
 {
     const sp_op_args args = {&node->attrs, node->n_in, node->n_out, in, out};
     sparta_status s = sp_builtin_run(cx, node->op, &args);
+    return s == SPARTA_OK ? s : sp_fail_in(cx, "%s", node->name);
+}
+
+sparta_status sp_call_quick(sparta_ctx *cx, const sp_node *node, const sparta_tensor *in,
+                            const sparta_tensor *out)
+{
+    const sp_op_args args = {&node->attrs, node->n_in, node->n_out, in, out};
+    sparta_status s = sp_builtin_quick(cx, node->op, &args);
     return s == SPARTA_OK ? s : sp_fail_in(cx, "%s", node->name);
 }
 

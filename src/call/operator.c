@@ -11,6 +11,7 @@ typedef struct bound { /* one run */
     sparta_tensor rows[SP_OPERATOR_OPERANDS]; /* what the caller gave; rank -1: a constant */
     size_t start[SP_OPERATOR_OPERANDS];       /* of its lanes, bytes into the workspace */
     size_t work, each, bytes;                 /* where scratch begins, of one worker, of all together */
+    int most;                                 /* workers: as many as the launch has threads */
     int workers;                              /* that have a panel of each operand to themselves */
     int team, parts;                          /* that share the run, and the parts of one panel */
     int phase;
@@ -106,9 +107,9 @@ static void place_lanes(const sparta_operator *op, bound *b, int i)
 }
 
 /* The job of this run. Lanes get their offsets; the workspace they count from comes later. */
-static void place(const sparta_operator *op, const sparta_tensor *array, int n, bound *b)
+static void place(const sparta_operator *op, const sparta_tensor *array, int n, int most, bound *b)
 {
-    *b = (bound){.op = op, .job = op->call.job};
+    *b = (bound){.op = op, .job = op->call.job, .most = most};
     const int n_in = b->job.n_in;
     for (int i = 0; i < n_in; i++) b->operand[i] = op->call.job.in[i];
     for (int i = 0; i <= n_in; i++) b->rows[i].rank = -1;
@@ -116,45 +117,63 @@ static void place(const sparta_operator *op, const sparta_tensor *array, int n, 
     b->job.out = b->operand + n_in;
     b->job.tokens = sp_panel_tokens(&array[0]);
     b->job.panels = sp_panels(b->job.tokens);
-    b->workers = (int)SP_MIN(SP_MAX(b->job.panels, 1), SP_OPERATOR_WORKERS);
+    b->workers = (int)SP_MIN(SP_MAX(b->job.panels, 1), most);
     for (int i = 0; i < n; i++) {
         const int at = op->late[i].at, slot = at < 0 ? n_in : at;
         b->rows[slot] = array[i];
         b->operand[slot] = (sp_operand){.layout = op->call.job.in[slot].layout, .tensor = array[i]};
         if (is_in_lanes(b, slot)) place_lanes(op, b, slot);
     }
-    if (!is_in_lanes(b, n_in)) b->workers = SP_OPERATOR_WORKERS; /* parts of all rows, not panels */
+    if (!is_in_lanes(b, n_in)) b->workers = most; /* parts of all rows, not panels */
     b->work = b->bytes;
     if (b->job.tokens && op->call.kernel->work)
         b->each = (op->call.kernel->work(&b->job) + 127) & ~(size_t)63;
-    b->bytes += b->each * SP_OPERATOR_WORKERS;
+    b->bytes += b->each * (size_t)most;
     b->parts = 1;
 }
 
 /* Who does it: the caller alone, panel after panel in one place of the workspace, which stays in the cache; or several. Where panels are at most
  * half as many as threads, several share each: a part of its rows. */
-static void split(bound *b, const sp_call *call, bool host, int threads)
+static void split(bound *b, const sp_call *call)
 {
     double real = 0, dense;
     b->team = 1;
-    if (!host) return;
+    if (b->most == 1) return;
     sp_call_ops(call, &real, &dense);
     if (real > 0 && real < b->op->share_from) return;
-    const int most = threads > 0 ? SP_MIN(threads, SP_OPERATOR_WORKERS) : SP_OPERATOR_WORKERS;
     if (!is_in_lanes(b, b->job.n_in))
-        b->team = most;
-    else if (b->job.panels > 0 && b->job.panels <= most / 2) {
-        b->parts = most / (int)b->job.panels;
+        b->team = b->most;
+    else if (b->job.panels > 0 && b->job.panels <= b->most / 2) {
+        b->parts = b->most / (int)b->job.panels;
         b->team = (int)b->job.panels * b->parts;
     } else
-        b->team = SP_MIN(b->workers, most);
+        b->team = b->workers;
 }
 
-size_t sparta_operator_workspace(const sparta_operator *op, const sparta_tensor *array, int n)
+/* What a caller's struct says, whose size may be that of another version. */
+static sparta_status read_launch(const sparta_launch *given, sparta_launch *out, const complaint *c)
+{
+    *out = (sparta_launch){.size = sizeof *out};
+    if (given && given->size < sizeof given->size)
+        return refuse(c, SPARTA_E_USAGE, "operator: the launch's size is not that of its struct");
+    if (given) memcpy(out, given, SP_MIN(given->size, sizeof *out));
+    return SPARTA_OK;
+}
+
+static int threads_of(const sparta_launch *how)
+{
+    if (!how->parallel_for) return 1;
+    return how->threads > 0 ? SP_MIN(how->threads, SP_OPERATOR_WORKERS) : SP_OPERATOR_WORKERS;
+}
+
+size_t sparta_operator_workspace(const sparta_operator *op, const sparta_tensor *array, int n,
+                                 const sparta_launch *launch)
 {
     bound b;
+    sparta_launch how;
+    if (read_launch(launch, &how, &(complaint){NULL, 0}) != SPARTA_OK) return 0;
     if (check_all(op, array, n, &(complaint){NULL, 0}) != SPARTA_OK) return 0;
-    place(op, array, n, &b);
+    place(op, array, n, threads_of(&how), &b);
     return b.bytes + 64;
 }
 
@@ -171,8 +190,8 @@ static void convert(const bound *b, int i, const sp_place *at)
                         .n_out = 1,
                         .tokens = sp_panel_tokens(&b->rows[i])};
     sp_panel_args args;
-    if ((in ? &sp_panel_pack : &sp_panel_unpack)->fill(&job, at, &args))
-        (in ? b->op->pack : b->op->unpack)(&args);
+    if ((in ? &sp_panel_to_lanes : &sp_panel_to_rows)->fill(&job, at, &args))
+        (in ? b->op->to_lanes : b->op->to_rows)(&args);
 }
 
 static sp_place place_of(const bound *b, int worker, char *work)
@@ -246,28 +265,28 @@ sparta_status sparta_operator_run(const sparta_operator *op, const sparta_tensor
                                   const sparta_launch *launch, char *message, size_t size)
 {
     const complaint c = {message, message ? size : 0};
-    sparta_launch how = {.size = sizeof how};
+    sparta_launch how;
     bound b;
     if (c.size) *message = 0;
-    if (launch && launch->size < sizeof launch->size)
-        return refuse(&c, SPARTA_E_USAGE, "operator: the launch's size is not that of its struct");
-    if (launch) memcpy(&how, launch, SP_MIN(launch->size, sizeof how));
-    if (how.stream) return refuse(&c, SPARTA_E_UNSUPPORTED, "operator: the CPU has no streams");
-    sparta_status status = check_all(op, array, n, &c);
+    sparta_status status = read_launch(launch, &how, &c);
     if (status != SPARTA_OK) return status;
-    place(op, array, n, &b);
+    if (how.stream) return refuse(&c, SPARTA_E_UNSUPPORTED, "operator: the CPU has no streams");
+    status = check_all(op, array, n, &c);
+    if (status != SPARTA_OK) return status;
+    place(op, array, n, threads_of(&how), &b);
     if (!b.job.tokens) return SPARTA_OK;
     const size_t bytes = b.bytes + 64;
     if (how.workspace_bytes < bytes || !how.workspace)
-        return refuse(&c, SPARTA_E_MEMORY, "operator: a workspace of %zu bytes, %zu are needed",
-                      how.workspace ? how.workspace_bytes : 0, bytes);
+        return refuse(&c, SPARTA_E_MEMORY,
+                      "operator: a workspace of %zu bytes, %zu are needed for %d threads",
+                      how.workspace ? how.workspace_bytes : 0, bytes, b.most);
     char *base = (char *)(((uintptr_t)how.workspace + 63) & ~(uintptr_t)63);
     for (int i = 0; i <= b.job.n_in; i++)
         if (is_in_lanes(&b, i)) b.operand[i].at = base + b.start[i];
     sp_call call = op->call;
     call.job = b.job;
     shift s = {&b, &call, base + b.work};
-    split(&b, &call, how.parallel_for != NULL, how.threads);
+    split(&b, &call);
     if (!is_in_lanes(&b, b.job.n_in))
         share(&how, b.team, each_part, &s);
     else if (!op->beyond && b.parts == 1)
@@ -288,7 +307,7 @@ sparta_status sp_operator_try(sparta_ctx *cx, const sparta_operator *op)
         for (int k = 0; k < op->late[i].rank; k++) dim[k] = SP_MAX(op->size[op->late[i].size[k]].is, 1);
         array[i] = sparta_tensor_view(op->late[i].dtype, op->late[i].rank, dim, NULL);
     }
-    place(op, array, op->n_late, &b);
+    place(op, array, op->n_late, 1, &b);
     return op->call.kernel->check(cx, &b.job);
 }
 

@@ -36,7 +36,7 @@ struct sparta_operator {
     sp_packed packed; /* the weight, as far as it is stored in a format */
     bool owned;       /* ... and its arrays are ours */
     sp_call call;     /* prepared; its operands are those that are constant */
-    sp_entry pack, unpack;
+    sp_entry to_lanes, to_rows;
     const sp_object *object[3];
     bool beyond;       /* the kernel reads other panels than the one at hand */
     double share_from; /* SP_SHARE_FROM, but for checks that are about threads */

@@ -199,15 +199,6 @@ static bool make_plan(sp_match *m, const sp_chain *v, plan *p)
     return true;
 }
 
-static sparta_status add_reshape(sp_match *m, const char *name, const sp_dims *dims, sp_value **x)
-{
-    sp_value *target;
-    SP_TRY(sp_match_reshape_target(m, *x, dims, &target));
-    sp_value *in[] = {*x, target};
-    *x = NULL;
-    return target ? sp_match_add(m, SP_OP_Reshape, name, 2, in, NULL, x) : SPARTA_OK;
-}
-
 static sparta_status finish(sp_match *m, const plan *p, const sp_chain *view, sp_node *n, sp_value *x,
                             bool *done)
 {
@@ -230,6 +221,6 @@ sparta_status sp_chain_write(sp_match *m, const sp_chain *view, sp_node *n, bool
     if (!make_plan(m, view, &p) || p.reshape_first + p.transpose + p.reshape_last >= view->steps)
         return SPARTA_OK;
     sp_value *x = view->base;
-    if (p.reshape_first) SP_TRY(add_reshape(m, n->name, &p.cut, &x));
+    if (p.reshape_first) SP_TRY(sp_match_reshaped(m, n->name, &p.cut, &x));
     return x ? finish(m, &p, view, n, x, shorter) : SPARTA_OK;
 }

@@ -75,27 +75,16 @@ static sparta_status choose_other(lowering *l, lower_node *ln)
     return SPARTA_OK;
 }
 
-/* The first row that matches, where nothing is timed; the builtin if no kernel does. */
-static const sp_implement *first_match(const lower_node *ln)
-{
-    for (int i = 0; i < sp_implement_count(); i++) {
-        const sp_implement *im = sp_implement_row(i);
-        if (im->format && ln->task.mask) continue; /* lost or failed before */
-        if (sp_implement_matches(im, &ln->task)) return im;
-    }
-    return &sp_implement_builtin;
-}
-
 static sparta_status choose(lowering *l, lower_node *ln)
 {
     SP_TRY(sp_lower_pin(l->cx, l->request->obeyed, ln->node, &ln->pin));
     SP_TRY(sp_lower_asked(l->cx, ln, l->request->options.limit));
     if (ln->task.mask && sp_implement_tokens(ln->node->in[0]))
         SP_TRY(sp_lower_contest(l, ln));
-    else if (first_match(ln)->kernel)
+    else if (sp_lower_first(&ln->task)->kernel)
         SP_TRY(choose_other(l, ln));
     if (ln->pin && ln->im != ln->pin->implement) return sp_lower_pin_failed(l->cx, ln);
-    if (!ln->im) ln->im = ln->way[SP_LAYOUT_ROWS].im ? ln->way[SP_LAYOUT_ROWS].im : first_match(ln);
+    if (!ln->im) ln->im = ln->way[SP_LAYOUT_ROWS].im ? ln->way[SP_LAYOUT_ROWS].im : sp_lower_first(&ln->task);
     sp_lower_reason(ln, l->peak);
     return SPARTA_OK;
 }
@@ -107,8 +96,8 @@ bool *sp_lower_stats(sp_arena *arena, const sp_graph *g)
         const sp_node *n = g->node[i];
         const sp_node *from = n->n_in && n->in[0] ? n->in[0]->producer : NULL;
         const sp_task t = {.node = n};
-        if (from && from->op == SP_OP_Linear && from->out[0] == n->in[0] &&
-            sp_implement_matches(&sp_implement_norm, &t))
+        if (from && sp_node_is_fused(from) && from->out[0] == n->in[0] &&
+            (sp_implement_matches(&sp_implement_norm, &t) || sp_implement_matches(&sp_implement_rms, &t)))
             wanted[n->in[0]->id] = true;
     }
     return wanted;
@@ -116,7 +105,7 @@ bool *sp_lower_stats(sp_arena *arena, const sp_graph *g)
 
 /* ------------------------------------------------------------------ conversions */
 
-/* What pack and unpack take for an element, by the bed: one value of 256 features. */
+/* What to_lanes and to_rows take for an element, by the bed: one value of 256 features. */
 static sparta_status time_conversions(lowering *l)
 {
     sp_graph *g;
@@ -135,7 +124,7 @@ static sparta_status time_conversions(lowering *l)
         y->dtype = SPARTA_F32;
         y->dims = x->dims;
         y->typed = true;
-        s = sp_implement_task(l->cx, n, 0, &ln.task);
+        s = sp_implement_task(l->cx, n, l->target[SP_DEVICE_CPU], 0, &ln.task);
         ln.task.conversion = true;
         if (s == SPARTA_OK) s = sp_lower_contest(l, &ln);
         for (int to = 0; to < SP_LAYOUTS && s == SPARTA_OK; to++)
@@ -168,9 +157,8 @@ sparta_status sp_lower_choose(lowering *l)
         lower_node *ln = &l->node[i];
         SP_TRY(sp_check_cancel(l->cx));
         ln->node = g->node[i];
-        SP_TRY(sp_lower_task(l->cx, g, g->node[i], ln));
+        SP_TRY(sp_lower_task(l->cx, g, g->node[i], l->target[SP_DEVICE_CPU], ln));
         ln->task.stat = stats[g->node[i]->out[0]->id];
-        ln->task.library = sp_implement_library(l->target[SP_DEVICE_CPU]);
         SP_TRY(choose(l, ln));
         sp_compile_tell(&l->request->options, i + 1, g->n_nodes, g->node[i]->name);
     }

@@ -90,13 +90,18 @@ static sparta_status decide(lowering *l)
     return sp_lower_settle(l);
 }
 
+sparta_status sp_lower_plan(lowering *l)
+{
+    SP_TRY(sp_lower_layout(l));
+    SP_TRY(sp_lower_pack(l));
+    return sp_graph_verify(l->g);
+}
+
 /* The package of what was decided; its plan is the graph. */
 static sparta_status finish(lowering *l, sparta_package **out)
 {
     SP_TRY(sp_package_create(l->cx, &l->package));
-    sparta_status s = sp_lower_layout(l);
-    if (s == SPARTA_OK) s = sp_lower_pack(l);
-    if (s == SPARTA_OK) s = sp_graph_verify(l->g);
+    const sparta_status s = sp_lower_plan(l);
     if (s != SPARTA_OK) {
         sparta_package_close(l->package);
         return s;
@@ -247,8 +252,8 @@ static sparta_status import_once(sparta_ctx *cx, const char *onnx, const sp_comp
     return scheduled_target(cx, schedule, &out->request.options);
 }
 
-/* The model's graph, made smaller if asked to, and what runs it. */
-static sparta_status prepare(sparta_ctx *cx, const source *from, bool smaller, candidate *out)
+/* The model's graph, made smaller if asked to, and what runs it when products have so many tokens (0: the usual number). */
+static sparta_status prepare(sparta_ctx *cx, const source *from, bool smaller, int64_t tokens, candidate *out)
 {
     *out = (candidate){.from = from, .l = {.cx = cx}};
     sp_text_init(&out->given, cx);
@@ -256,6 +261,7 @@ static sparta_status prepare(sparta_ctx *cx, const source *from, bool smaller, c
     for (int i = 0; i < from->obeyed.n; i++) from->obeyed.effect[i].used = false;
     out->l = (lowering){.cx = cx, .g = out->graph, .request = &from->request};
     SP_TRY(smaller ? make_smaller(out) : sp_propagate_nothing(out->graph, &out->went));
+    out->graph->most_tokens = tokens;
     return decide(&out->l);
 }
 
@@ -265,9 +271,9 @@ static sparta_status compete(sparta_ctx *cx, const source *from, candidate two[2
 {
     const sparta_compile_options *o = &from->request.options;
     candidate *smaller = &two[0], *given = &two[1];
-    SP_TRY(prepare(cx, from, !o->no_propagate, smaller));
+    SP_TRY(prepare(cx, from, !o->no_propagate, 0, smaller));
     if (!smaller->given.size || o->remove) return SPARTA_OK;
-    SP_TRY(prepare(cx, from, false, given));
+    SP_TRY(prepare(cx, from, false, 0, given));
     if (!sp_compile_worth(&smaller->went, smaller->l.us, given->l.us)) *best = given;
     return SPARTA_OK;
 }
@@ -325,15 +331,56 @@ static sparta_status pack(sparta_ctx *cx, candidate *c, sparta_package **out)
     return SPARTA_OK;
 }
 
-/* The better of two, packed and checked. */
+/* A plan for runs of so many tokens, into the package; none where the same would be chosen as for the usual number. */
+static sparta_status add_plan(sparta_ctx *cx, const source *from, bool smaller, const lower_range *asked,
+                              const char *usual, sparta_package *p)
+{
+    candidate c = {0};
+    sp_text choices;
+    sp_text_init(&choices, cx);
+    sparta_status s = prepare(cx, from, smaller, asked->tokens, &c);
+    if (s == SPARTA_OK) sp_lower_choices(&c.l, &choices);
+    if (s == SPARTA_OK) s = choices.status;
+    if (s == SPARTA_OK && sp_lower_may_have(c.graph, asked->most) && strcmp(sp_text_str(&choices), usual)) {
+        c.l.package = p;
+        s = sp_lower_other(&c.l, asked);
+        c.graph = NULL;
+    }
+    sp_text_free(&choices);
+    drop(&c);
+    return s;
+}
+
+/* The better of two, packed, with the other plans that are asked for. */
+static sparta_status pack_best(sparta_ctx *cx, const source *from, candidate two[2], candidate *best,
+                               sparta_package **out)
+{
+    lower_range range[SP_OTHER_PLANS];
+    sp_text usual;
+    int n;
+    SP_TRY(sp_lower_ranges(&best->l, range, &n));
+    drop(&two[best == two]); /* before the weights of the other are packed */
+    sp_text_init(&usual, cx);
+    sp_lower_choices(&best->l, &usual);
+    sparta_status s = usual.status != SPARTA_OK ? usual.status : pack(cx, best, out);
+    if (s == SPARTA_OK) {
+        const bool smaller = best == two && !from->request.options.no_propagate;
+        for (int i = 0; i < n && s == SPARTA_OK; i++)
+            s = add_plan(cx, from, smaller, &range[i], sp_text_str(&usual), *out);
+        if (s != SPARTA_OK) sparta_package_close(*out);
+    }
+    sp_text_free(&usual);
+    return s;
+}
+
+/* The same, checked. */
 static sparta_status compile_best(sparta_ctx *cx, const char *onnx, const source *from, candidate two[2],
                                   sparta_package **out)
 {
     candidate *best = two;
     sparta_package *p = NULL;
     SP_TRY(compete(cx, from, two, &best));
-    drop(&two[best == two]); /* before the weights of the other are packed */
-    SP_TRY(pack(cx, best, &p));
+    SP_TRY(pack_best(cx, from, two, best, &p));
     sparta_status s = from->request.no_verify ? SPARTA_OK : verify_file(cx, onnx, from, p);
     /* A file that changed meanwhile is why answers differ. */
     if ((s == SPARTA_OK || s == SPARTA_E_DIFFER) && sp_model_check(cx, from->model) != SPARTA_OK)

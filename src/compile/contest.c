@@ -96,6 +96,7 @@ static sparta_status measure(contest *x, entrant *e)
     e->remembered = e->us > 0;
     if (e->remembered) return SPARTA_OK;
     if (!e->c.im->kernel) return measure_builtin(x, e);
+    if (sp_implement_generates(e->c.im) && !e->c.object) return SPARTA_OK; /* no code, and nothing else */
     SP_TRY(check(x, e));
     /* dense is slower, and timed once a shape; what is no product has little to choose from */
     if (e->c.found.ok)
@@ -120,6 +121,14 @@ static sparta_status enter(contest *x, const sp_implement *im)
     return SPARTA_OK;
 }
 
+/* What was written by hand needs no rival that is generated. */
+static bool has_rival(const contest *x, const sp_implement *im)
+{
+    for (int i = 0; i < x->n && sp_implement_generates(im); i++)
+        if (sp_implement_layout(x->all[i].c.im) == sp_implement_layout(im)) return true;
+    return false;
+}
+
 static sparta_status first_turn(contest *x)
 {
     lower_node *ln = x->ln;
@@ -128,7 +137,9 @@ static sparta_status first_turn(contest *x)
         for (int k = 0; k < sp_implement_points(im); k++) {
             if (!im->kernel && (ln->task.mask || ln->task.conversion)) continue; /* a last resort, or none */
             if (!sp_implement_point(im, k, &ln->task) || !sp_implement_matches(im, &ln->task)) continue;
-            if (im->sparse && x->l->request->options.dense_only)
+            if (has_rival(x, im)) continue;
+            if (im->sparse && x->l->request->options.dense_only &&
+                !sp_attr_find(&ln->node->attrs, "diagonal"))
                 ln->sparse = LOWER_FORBIDDEN;
             else
                 SP_TRY(enter(x, im));

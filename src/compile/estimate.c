@@ -9,10 +9,15 @@
 
 /* ------------------------------------------------------------------ sizes */
 
+static int64_t usual_tokens(const sp_graph *g)
+{
+    return g->most_tokens ? g->most_tokens : LOWER_TOKENS;
+}
+
 /* Symbols in front of their first input (batch-like) are 1 beside others, which are a usual sequence or image. */
 static int64_t usual(const sp_graph *g, const char *symbol, int axis)
 {
-    const int64_t size = sp_symbol_is_image_side(g, symbol) ? 224 : axis == 0 ? 1 : LOWER_TOKENS;
+    const int64_t size = sp_symbol_is_image_side(g, symbol) ? 224 : axis == 0 ? 1 : usual_tokens(g);
     return SP_MIN(size, sp_symbol_bound(g, symbol));
 }
 
@@ -24,7 +29,7 @@ static void set_usual(const sp_graph *g, int n, const char **name, const int *ax
         more |= axis[i] > 0;
     }
     for (int i = 0; i < n && !more; i++) /* items alone: as many as candidates are timed with */
-        value[i] = SP_MIN(LOWER_TOKENS, sp_symbol_bound(g, name[i]));
+        value[i] = SP_MIN(usual_tokens(g), sp_symbol_bound(g, name[i]));
 }
 
 sparta_status sp_compile_usual_sizes(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, sp_bindings *out)
@@ -58,10 +63,10 @@ static double product_ns(sp_op_id op)
 /* Of a reference, for each element: those that only move, those that compilers make vectors of, and all others. */
 static double element_ns(sp_op_id op)
 {
-    if (SP_OP_AMONG(op, SP_OP_Shape, SP_OP_Size)) return 0;
-    if (SP_OP_AMONG(op, SP_OP_Identity, SP_OP_Reshape, SP_OP_Flatten, SP_OP_Squeeze, SP_OP_Unsqueeze,
-                    SP_OP_Transpose, SP_OP_Concat, SP_OP_Split, SP_OP_Slice, SP_OP_Gather))
-        return .5;
+    if (SP_OP_AMONG(op, SP_OP_Shape, SP_OP_Size, SP_OP_Identity, SP_OP_Reshape, SP_OP_Flatten, SP_OP_Squeeze,
+                    SP_OP_Unsqueeze)) /* views, mostly */
+        return 0;
+    if (SP_OP_AMONG(op, SP_OP_Transpose, SP_OP_Concat, SP_OP_Split, SP_OP_Slice, SP_OP_Gather)) return .5;
     if (SP_OP_AMONG(op, SP_OP_Add, SP_OP_Sub, SP_OP_Mul, SP_OP_Div, SP_OP_Relu, SP_OP_Equal, SP_OP_Less,
                     SP_OP_Greater, SP_OP_Not, SP_OP_And))
         return 2;
@@ -83,7 +88,7 @@ double sp_compile_estimate_node(sparta_ctx *cx, const sp_node *n, const sp_bindi
 double sp_compile_estimate_kernel(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes)
 {
     if (!n->n_out || !n->out[0]) return 0;
-    const double share = n->op == SP_OP_Linear      ? sp_attr_float(&n->attrs, "density", 1)
+    const double share = sp_node_is_fused(n)        ? sp_attr_float(&n->attrs, "density", 1)
                          : n->op == SP_OP_Attention ? 4
                                                     : 1;
     return (sp_ops_products(cx, n, sizes) * KERNEL_PRODUCT * share +
@@ -93,12 +98,14 @@ double sp_compile_estimate_kernel(sparta_ctx *cx, const sp_node *n, const sp_bin
 
 /* ------------------------------------------------------------------ what has no kernel, and why */
 
-bool sp_compile_has_kernel(const sp_node *n, bool plan)
+/* Does a kernel run this node of a plan, or, of a graph after the passes, would one? Of nodes that one generated kernel runs the last one has it. */
+static bool has_kernel(sparta_ctx *cx, const sp_node *n, bool plan)
 {
     sparta_tensor w;
-    if (plan) return sp_attr_find(&n->attrs, "kernel") != NULL;
-    if (n->op == SP_OP_Linear) return sp_implement_weight(n, &w);
-    const sp_task t = {.node = n};
+    sp_task t = {.node = n};
+    if (plan) return sp_attr_find(&n->attrs, "kernel") || sp_attr_find(&n->attrs, "chain");
+    if (sp_node_is_fused(n)) return sp_implement_weight(n, &w);
+    if (sp_implement_layouts(cx, n, &t.generated) != SPARTA_OK) sp_ctx_clear(cx);
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
         if (im->kernel && sp_implement_matches(im, &t)) return true;
@@ -153,7 +160,7 @@ sparta_status sp_compile_coverage(sparta_ctx *cx, const sp_graph *g, sp_coverage
     sparta_status s = sp_compile_usual_sizes(cx, arena, g, &sizes);
     for (int i = 0; i < g->n_nodes && s == SPARTA_OK; i++) {
         const sp_node *n = g->node[i];
-        const bool fast = sp_compile_has_kernel(n, plan);
+        const bool fast = has_kernel(cx, n, plan);
         const double us =
             fast ? sp_compile_estimate_kernel(cx, n, &sizes) : sp_compile_estimate_node(cx, n, &sizes);
         all += us;

@@ -10,8 +10,6 @@ sparta_status sp_compile_usual_sizes(sparta_ctx *cx, sp_arena *arena, const sp_g
 /* Microseconds of a node on one thread, at these sizes: on its reference, and on a kernel of ours if it had one. */
 double sp_compile_estimate_node(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes);
 double sp_compile_estimate_kernel(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes);
-/* Does a kernel run this node of a plan, or, of a graph after the passes, would one? */
-bool sp_compile_has_kernel(const sp_node *n, bool plan);
 /* Why none does: "there are no kernels of convolutions yet: the reference runs it". */
 void sp_compile_without_kernel(const sp_node *n, char *out, size_t size);
 

@@ -16,7 +16,7 @@ static sparta_status from_plan(sparta_ctx *cx, const sp_graph *g, const sp_node 
     out->tokens = sp_lower_tokens(&t);
     snprintf(out->implement, sizeof out->implement, "%s", sp_attr_string(&n->attrs, "implement", "builtin"));
     snprintf(out->pattern, sizeof out->pattern, "%s",
-             sp_attr_string(&n->attrs, "pattern", n->op == SP_OP_Linear ? "dense" : "none"));
+             sp_attr_string(&n->attrs, "pattern", sp_node_is_fused(n) ? "dense" : "none"));
     snprintf(out->reason, sizeof out->reason, "%s", sp_attr_string(&n->attrs, "reason", ""));
     snprintf(out->source, sizeof out->source, "%s", sp_attr_string(&n->attrs, "source", ""));
     out->format = sp_attr_string(&n->attrs, "format", NULL);
@@ -97,11 +97,10 @@ typedef struct survey { /* what the layers of a graph are predicted from */
 static sparta_status foresee(const survey *v, sp_node *n, lower_node *out)
 {
     out->node = n;
-    SP_TRY(sp_lower_task(v->cx, v->g, n, out));
+    SP_TRY(sp_lower_task(v->cx, v->g, n, sp_target_best(SP_DEVICE_CPU), out));
     SP_TRY(sp_lower_pin(v->cx, v->obeyed, n, &out->pin));
     SP_TRY(sp_lower_asked(v->cx, out, v->obeyed ? v->obeyed->limit : 0));
     out->task.stat = v->stats[n->out[0]->id];
-    out->task.library = sp_implement_library(sp_target_best(SP_DEVICE_CPU));
     return predict(v->cx, v->db, out);
 }
 
@@ -174,7 +173,7 @@ sparta_status sp_compile_layers(sparta_ctx *cx, sp_arena *arena, const sp_graph 
         l->op = sp_builtin_row(node->op)->name;
         l->dtype = node->out[0]->dtype;
         bool turned;
-        if (node->op == SP_OP_Linear && sp_node_takes_matrix(node, &turned)) {
+        if (sp_node_is_fused(node) && sp_node_takes_matrix(node, &turned)) {
             sp_expr_is_const(node->in[1]->dims.dim[turned], &l->n);
             sp_expr_is_const(node->in[1]->dims.dim[!turned], &l->k);
         }

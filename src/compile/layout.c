@@ -13,10 +13,10 @@ typedef struct list {
     sp_value *(*twin)[SP_LAYOUTS]; /* of each value in other layouts; NULL: nobody wanted it there yet */
 } list;
 
-/* from -> Identity -> to (made when NULL), by kernel "pack" or "unpack". */
+/* from -> Identity -> to (made when NULL), by kernel "to_lanes" or "to_rows". */
 static sparta_status convert(lowering *l, list *out, sp_value *from, sp_value **to, sp_layout layout)
 {
-    const sp_implement *im = layout == SP_LAYOUT_ROWS ? &sp_implement_unpack : &sp_implement_pack;
+    const sp_implement *im = layout == SP_LAYOUT_ROWS ? &sp_implement_to_rows : &sp_implement_to_lanes;
     sp_node *node;
     const char *name = sp_arena_printf(l->g->arena, "%s/%s", *to ? (*to)->name : from->name, im->name);
     SP_NEED(l->cx, name);
@@ -95,7 +95,7 @@ static sparta_status insert(lowering *l, list *out)
 static int level_of(const lower_node *ln, const int *level)
 {
     /* conversions travel with the lanes */
-    const bool odd = sp_layout_has_lanes(ln->layout) || ln->im == &sp_implement_unpack;
+    const bool odd = sp_layout_has_lanes(ln->layout) || ln->im == &sp_implement_to_rows;
     int most = 0;
     for (int i = 0; i < ln->node->n_in; i++) {
         const sp_value *v = ln->node->in[i];
@@ -135,7 +135,8 @@ static void settle_stat(lowering *l, const bool *left)
 {
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *norm = &l->node[i];
-        if (norm->node->op == SP_OP_LayerNormalization && sp_layout_has_lanes(norm->layout))
+        if (sp_panel_takes_stat(norm->node->op) && sp_layout_has_lanes(norm->layout) &&
+            !sp_implement_generates(norm->im))
             norm->task.stat = left[norm->node->in[0]->id];
     }
 }
@@ -143,7 +144,7 @@ static void settle_stat(lowering *l, const bool *left)
 static sparta_status settle_kernel(lowering *l, lower_node *ln)
 {
     sp_text text;
-    if (!ln->im->kernel) return SPARTA_OK;
+    if (!ln->im->kernel || ln->chain || ln->nest) return SPARTA_OK; /* fuse.c has said what runs it */
     sp_text_init(&text, l->cx);
     if (ln->im->parameters) ln->im->parameters(ln->im, &ln->task, &text);
     sparta_status s = text.status == SPARTA_OK
@@ -171,6 +172,7 @@ sparta_status sp_lower_layout(lowering *l)
     for (int i = 0; i < l->n_nodes; i++)
         left[l->node[i].node->out[0]->id] = sp_layout_has_lanes(l->node[i].layout) && l->node[i].task.stat;
     settle_stat(l, left);
+    SP_TRY(sp_lower_fuse(l));
     for (int i = 0; i < l->n_nodes; i++) {
         SP_TRY(sp_check_cancel(l->cx));
         SP_TRY(settle_kernel(l, &l->node[i]));

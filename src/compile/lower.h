@@ -6,7 +6,8 @@
  *   verify.c   the package against the references pins.c     formats that a schedule asks for, layer by layer
  *   smaller.c  propagation, before all of them    targets.c  the targets of one package: code and check of each
  *   settle.c   where values lie, node by node, so that the whole takes least; the sum of it, by which the given graph and the smaller one compete
- *   sum.c      what one node takes
+ *   sum.c      what one node takes                tokens.c   plans for other numbers of tokens, in the same package
+ *   fuse.c     neighbours that run as one generated kernel
  */
 #ifndef SP_COMPILE_LOWER_H
 #define SP_COMPILE_LOWER_H
@@ -48,15 +49,20 @@ typedef struct lower_node { /* what was decided for one node */
     /* Of the choice, of the best dense and of the best sparse row; 0: not tried. */
     double us, dense_us, sparse_us;
     lower_sparse sparse;
+    /* Of a generated kernel (fuse.c): the number of its chain (0: none), and where it runs, at the last node of it, what it is made from. */
+    int64_t chain;
+    const char *nest;        /* NULL: it runs elsewhere, or is not generated */
+    const int64_t *operands; /* of the nest: node of the chain, slot of the node */
+    int n_operands;
     bool tried; /* there were rows to choose from */
     char reason[256], source[16];
 } lower_node;
 
 typedef struct lower_targets { /* what the package is for */
     int n;
-    sp_target target[SP_TARGETS]; /* best first */
-    sp_target main[SP_DEVICES];   /* the best of them that runs here, by device; none does: portable */
-    bool foreign;                 /* none runs here: nothing can be timed */
+    sp_target target[SP_CPU_TARGETS]; /* best first */
+    sp_target main[SP_DEVICES];       /* the best of them that runs here, by device; none does: portable */
+    bool foreign;                     /* none runs here: nothing can be timed */
 } lower_targets;
 
 typedef struct lowering {
@@ -77,6 +83,7 @@ typedef struct lowering {
     lower_node *node; /* one a node of the graph, in its order */
     int n_kernels, room_kernels;
     lower_kernel *kernel;
+    int *code;     /* of each kernel: its number in the package */
     sp_map *alike; /* key of a task that is no product: the first node that has it */
     int64_t kept;  /* bytes of packed weights of nodes */
     sparta_package *package;
@@ -89,15 +96,18 @@ typedef struct lowering {
 #define LOWER_TOKENS  128 /* tokens that candidates are timed with when there may be many */
 
 /* A task for a node of the graph; free it with sp_implement_task_free. */
-sparta_status sp_lower_task(sparta_ctx *cx, const sp_graph *g, const sp_node *n, lower_node *out) SP_MUST;
+sparta_status sp_lower_task(sparta_ctx *cx, const sp_graph *g, const sp_node *n, sp_target target,
+                            lower_node *out) SP_MUST;
+/* The first row that matches, for what is not timed; the builtin if no kernel does. Rows that store a weight have been tried before. */
+const sp_implement *sp_lower_first(const sp_task *t);
 void sp_lower_forget(sparta_ctx *cx, lower_node *ln); /* its mask and what it has packed */
 /* The most tokens of a value, with every symbol at its bound; 0: not known, or more than need counting. */
 sparta_status sp_lower_most_tokens(sparta_ctx *cx, const sp_graph *g, const sp_value *v,
                                    int64_t *out) SP_MUST;
-/* Tokens that candidates for a task are timed with: as many as it has when they are few, else LOWER_TOKENS. */
+/* Tokens that candidates for a task are timed with: as many as its plan is for, or as it has when they are few, else LOWER_TOKENS. */
 static inline int64_t sp_lower_tokens(const sp_task *t)
 {
-    return sp_implement_few(t) ? t->tokens : LOWER_TOKENS;
+    return t->timed ? t->timed : sp_implement_few(t) ? t->tokens : LOWER_TOKENS;
 }
 /* Microseconds that the cost model of a row says for that many. Panels do 16 tokens in the time of one. */
 double sp_lower_modelled(const sp_task *t, const sp_implement *im);
@@ -136,6 +146,21 @@ sparta_status sp_lower_pins_used(sparta_ctx *cx, const sp_obeyed *o) SP_MUST; /*
 void sp_lower_reason(lower_node *ln, double peak);
 /* Put conversions between layouts, statistics, order. */
 sparta_status sp_lower_layout(lowering *l) SP_MUST;
+/* Generated kernels of neighbours become one (fuse.c); after this every kernel is known. */
+sparta_status sp_lower_fuse(lowering *l) SP_MUST;
+/* The plan laid out, packed and annotated; weights, kernels and code go into l->package, which may have some already. */
+sparta_status sp_lower_plan(lowering *l) SP_MUST;
+/* The plans besides the usual one: of options.tokens, or what the model itself asks for; out has SP_OTHER_PLANS places. */
+typedef struct lower_range {
+    int64_t tokens, least, most;
+} lower_range;
+sparta_status sp_lower_ranges(const lowering *l, lower_range *out, int *n) SP_MUST;
+/* What was decided for these tokens as another plan of l->package, which owns the graph from now on; gone again when it is not faster there than the plan. */
+sparta_status sp_lower_other(lowering *l, const lower_range *range) SP_MUST;
+/* Can all products of the graph have as few tokens? */
+bool sp_lower_may_have(const sp_graph *g, int64_t tokens);
+/* What was chosen for each node, as text: plans of equal texts run alike. */
+void sp_lower_choices(const lowering *l, sp_text *out);
 /* Weights and annotations into the package. */
 sparta_status sp_lower_pack(lowering *l) SP_MUST;
 /* Remove every annotation: a file may carry some, only compile writes them. */

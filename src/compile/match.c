@@ -100,6 +100,20 @@ bool sp_match_once(const sp_match *m, const sp_value *v)
     return m->uses[v->id] == 1 && !v->is_output;
 }
 
+sp_readers sp_match_readers(const sp_match *m, const sp_value *v, int64_t *effort)
+{
+    sp_readers u = {0};
+    *effort -= m->g->n_nodes;
+    if (v->is_output || *effort < 0) return (sp_readers){.n = -1};
+    for (int i = 0; i < m->g->n_nodes; i++)
+        for (int j = 0; j < m->g->node[i]->n_in; j++) {
+            if (m->g->node[i]->in[j] != v || sp_match_uses(m, m->g->node[i]->out[0]) == 0) continue;
+            if (u.n == SP_MATCH_READERS) return (sp_readers){.n = -1};
+            u.node[u.n++] = m->g->node[i];
+        }
+    return u;
+}
+
 bool sp_match_scalar(const sp_value *v, double *out)
 {
     if (!v || !v->constant || sparta_tensor_elements(v->constant) != 1) return false;
@@ -180,4 +194,20 @@ bool sp_match_broadcast(int n, sp_value *const *in, sp_dims *out)
         }
     *out = d;
     return true;
+}
+
+sp_value *sp_match_slice_of(const sp_value *v, int64_t *from, int64_t *to)
+{
+    const sp_node *n = sp_match_made_by(v, SP_OP_Slice);
+    int64_t start[SPARTA_RANK], end[SPARTA_RANK], axis[SPARTA_RANK], step[SPARTA_RANK], size;
+    if (!n || n->n_in < 4 || !n->in[3]) return NULL;
+    const int last = n->in[0]->dims.rank - 1;
+    if (sp_match_ints(n->in[1], start) != 1 || sp_match_ints(n->in[2], end) != 1 ||
+        sp_match_ints(n->in[3], axis) != 1 || (axis[0] != -1 && axis[0] != last))
+        return NULL;
+    if (n->n_in > 4 && n->in[4] && (sp_match_ints(n->in[4], step) != 1 || step[0] != 1)) return NULL;
+    if (last < 0 || !sp_expr_is_const(n->in[0]->dims.dim[last], &size)) return NULL;
+    *from = start[0] < 0 ? start[0] + size : start[0];
+    *to = end[0] < 0 ? end[0] + size : SP_MIN(end[0], size);
+    return n->in[0];
 }

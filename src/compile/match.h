@@ -42,6 +42,14 @@ sparta_status sp_match_run(sp_graph *g, sp_match_visit visit, void *state) SP_MU
 sp_node *sp_match_made_by(const sp_value *v, sp_op_id op);
 int sp_match_uses(const sp_match *m, const sp_value *v);
 bool sp_match_once(const sp_match *m, const sp_value *v); /* one use, which is no output of the graph */
+/* The nodes that read a value and are wanted themselves. Few values are asked about, so they are found by looking; a file that makes us look too often is
+ * left as it is (`effort` is what may still be looked at). n = -1: that, more than there is room for, or an output of the graph. */
+enum { SP_MATCH_READERS = 8 };
+typedef struct sp_readers {
+    int n;
+    sp_node *node[SP_MATCH_READERS];
+} sp_readers;
+sp_readers sp_match_readers(const sp_match *m, const sp_value *v, int64_t *effort);
 /* A constant of one element, not complex, as a number. */
 bool sp_match_scalar(const sp_value *v, double *out);
 bool sp_match_is(const sp_value *v, double wanted); /* such a constant near `wanted` (1e-6 of it)? */
@@ -55,6 +63,8 @@ bool sp_match_vector(const sp_value *v, const sp_expr *n);
 bool sp_match_with_scalar(const sp_node *n, sp_value **other, double *scalar);
 /* The axis attribute, counted from the front. */
 int sp_match_axis(const sp_node *n, int64_t otherwise, int rank);
+/* x and the range, when v is x[..., from:to] with steps of 1; else NULL. */
+sp_value *sp_match_slice_of(const sp_value *v, int64_t *from, int64_t *to);
 bool sp_match_is_turn(const sp_node *n); /* a Transpose of a matrix that does turn it */
 /* Dims of all `in` broadcast together; false when they do not or are not known to. */
 bool sp_match_broadcast(int n, sp_value *const *in, sp_dims *out);
@@ -83,9 +93,12 @@ sparta_status sp_match_constant_ints(sp_match *m, int n, const int64_t *ints, sp
 /* The i64 vector of these expressions: a constant, or made from the shapes of inputs. NULL when it cannot be
  * said so. */
 sparta_status sp_match_shape_vector(sp_match *m, int n, const sp_expr *const *ints, sp_value **out) SP_MUST;
+bool sp_match_is_size(const sp_node *n); /* a multiple of a size, as that makes it */
 /* The second input of a Reshape of x to these dims, a constant where possible (0 copies a dim, one -1). NULL
  * when it cannot be said. */
 sparta_status sp_match_reshape_target(sp_match *m, const sp_value *x, const sp_dims *dims,
                                       sp_value **out) SP_MUST;
+/* x in these dims: a Reshape of it. NULL when its target cannot be said. */
+sparta_status sp_match_reshaped(sp_match *m, const char *name, const sp_dims *dims, sp_value **x) SP_MUST;
 
 #endif

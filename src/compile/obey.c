@@ -165,6 +165,15 @@ static sparta_status sparsify_mask(const job *j, const sp_schedule_call *call, s
     return no_mask(j, a, file->text);
 }
 
+static sparta_status sparsify_python(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
+{
+    (void)at;
+    return sp_fail(j->cx, SPARTA_E_UNSUPPORTED,
+                   "python(\"%.100s\") needs Python and PyTorch: apply the schedule to the model there "
+                   "(sparta.create_schedule), and compile what that leaves",
+                   sp_schedule_arg_of(call, "object")->text);
+}
+
 static sparta_status by_user(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
 {
     (void)at;
@@ -230,7 +239,7 @@ static sparta_status pin(const job *j, const sp_schedule_clause *c, sp_effect *e
 
 static bool runs_layers(const sp_implement *im)
 {
-    return im->kernel && im != &sp_implement_walk && sp_panel_takes(sp_panel_find(im->kernel), SP_OP_Linear);
+    return im->kernel && im != &sp_implement_walk && sp_panel_multiplies(sp_panel_find(im->kernel));
 }
 
 static sparta_status unknown_implement(const job *j, const char *name)
@@ -320,18 +329,23 @@ static sparta_status obey_one(const job *j, sp_obeyed *out)
 
 static sparta_status check_target(sparta_ctx *cx, const sparta_schedule *s)
 {
-    const char *names[SP_TARGETS];
+    const char *names[SP_CPU_TARGETS];
     char hint[SP_HINT];
     sp_text known;
     sp_target target;
-    if (!s->target || sp_target_parse(s->target, &target)) return SPARTA_OK;
+    const bool is = s->target && sp_target_parse(s->target, &target);
+    if (!s->target || (is && sp_target_device(target) == SP_DEVICE_CPU)) return SPARTA_OK;
     sp_text_init(&known, cx);
-    for (int t = 0; t < SP_TARGETS; t++) {
+    for (int t = 0; t < SP_CPU_TARGETS; t++) {
         names[t] = sp_target_name((sp_target)t);
         sp_text_printf(&known, "%s%s", t ? ", " : "", names[t]);
     }
-    sp_fail(cx, SPARTA_E_USAGE, "target %.60s: unknown; this build knows %s%s", s->target,
-            sp_text_str(&known), sp_did_you_mean(s->target, names, SP_TARGETS, "", hint));
+    if (is)
+        sp_fail(cx, SPARTA_E_USAGE, "target %s: packages run on the CPU; give %s", s->target,
+                sp_text_str(&known));
+    else
+        sp_fail(cx, SPARTA_E_USAGE, "target %.60s: unknown; this build knows %s%s", s->target,
+                sp_text_str(&known), sp_did_you_mean(s->target, names, SP_CPU_TARGETS, "", hint));
     sp_text_free(&known);
     return sp_lower_fail_at(cx, s->target_at);
 }

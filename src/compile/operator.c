@@ -5,17 +5,6 @@
 
 /* ------------------------------------------------------------------ an implement and its weight */
 
-/* The first kernel that matches: what is no product has little to choose from. */
-static const sp_implement *first_match(sp_task *t)
-{
-    for (int i = 0; i < sp_implement_count(); i++) {
-        const sp_implement *im = sp_implement_row(i);
-        for (int p = 0; im->kernel && p < sp_implement_points(im); p++)
-            if (sp_implement_point(im, p, t) && sp_implement_matches(im, t)) return im;
-    }
-    return NULL;
-}
-
 /* As compile chooses for a node of a model: by the cost model, or on the bed. */
 static sparta_status contest(making *m, lower_node *ln)
 {
@@ -166,13 +155,14 @@ static sparta_status choose(making *m, lower_node *ln)
         return sp_fail(m->cx, SPARTA_E_USAGE, "operator: a point is one of an implement: say which");
     ln->node = m->op->graph->node[0];
     if (w >= 0 && sp_operator_packed(m, w)) return choose_packed(m, w, ln);
-    SP_TRY(sp_lower_task(m->cx, m->op->graph, ln->node, ln));
+    SP_TRY(sp_lower_task(m->cx, m->op->graph, ln->node, sp_target_best(SP_DEVICE_CPU), ln));
+    ln->task.generated = 0; /* operators are what has a kernel of its own */
     if (ln->task.mask && sp_implement_tokens(ln->node->in[0])) return choose_dense(m, ln);
     if (m->spec->implement || m->spec->tune)
         return sp_fail(
             m->cx, SPARTA_E_UNSUPPORTED,
             "operator: only products have implements to choose from; leave implement and tune out");
-    ln->im = first_match(&ln->task);
+    ln->im = sp_lower_first(&ln->task);
     return SPARTA_OK;
 }
 
@@ -204,12 +194,12 @@ static sparta_status load(making *m, const lower_node *ln)
         s = sp_implement_code(m->cx, im->kernel, sp_text_str(&parameters), target, &op->object[0]);
     sp_text_free(&parameters);
     SP_TRY(s);
-    SP_TRY(sp_implement_code(m->cx, "pack", "", target, &op->object[1]));
-    SP_TRY(sp_implement_code(m->cx, "unpack", "", target, &op->object[2]));
-    void *pack = op->object[1] ? sp_jit_symbol(op->object[1], "sp_kernel_pack") : NULL,
-         *unpack = op->object[2] ? sp_jit_symbol(op->object[2], "sp_kernel_unpack") : NULL;
-    op->pack = pack ? (sp_entry)(uintptr_t)pack : sp_panel_pack.portable;
-    op->unpack = unpack ? (sp_entry)(uintptr_t)unpack : sp_panel_unpack.portable;
+    SP_TRY(sp_implement_code(m->cx, "to_lanes", "", target, &op->object[1]));
+    SP_TRY(sp_implement_code(m->cx, "to_rows", "", target, &op->object[2]));
+    void *lanes = op->object[1] ? sp_jit_symbol(op->object[1], "sp_kernel_to_lanes") : NULL,
+         *rows = op->object[2] ? sp_jit_symbol(op->object[2], "sp_kernel_to_rows") : NULL;
+    op->to_lanes = lanes ? (sp_entry)(uintptr_t)lanes : sp_panel_to_lanes.portable;
+    op->to_rows = rows ? (sp_entry)(uintptr_t)rows : sp_panel_to_rows.portable;
     SP_TRY(say_why(m, ln, op->object[0] ? target : SP_TARGET_PORTABLE));
     return sp_call_bind(m->cx, op->arena, op->graph->node[0], im->kernel, op->object[0], &op->call);
 }

@@ -37,8 +37,8 @@ static sp_attr float_attr(const char *name, double f)
 
 static sparta_status annotate(lowering *l, lower_node *ln)
 {
-    sp_attr a[12]; /* all of those below */
-    const sp_weight *w = ln->task.mask ? sp_package_weight(l->package, ln->node->in[1]->name) : NULL;
+    sp_attr a[15]; /* all of those below */
+    const sp_weight *w = ln->task.mask ? sp_package_weight(l->package, ln->node->in[1]->origin) : NULL;
     sp_text format;
     int n = 0;
     sp_text_init(&format, l->cx);
@@ -46,7 +46,13 @@ static sparta_status annotate(lowering *l, lower_node *ln)
     if (ln->kernel >= 0) {
         a[n++] = text_attr("kernel", l->kernel[ln->kernel].kernel);
         a[n++] = text_attr("implement", ln->im->name);
-        a[n++] = int_attr("code", ln->kernel);
+        a[n++] = int_attr("code", l->code[ln->kernel]);
+    }
+    if (ln->chain) a[n++] = int_attr("chain", ln->chain);
+    if (ln->nest) {
+        a[n++] = text_attr("nest", ln->nest);
+        a[n++] =
+            (sp_attr){.name = "operands", .kind = SP_ATTR_INTS, .ints = ln->operands, .n = ln->n_operands};
     }
     if (ln->task.stat && sp_layout_has_lanes(ln->layout)) a[n++] = int_attr("stat", 1);
     if (ln->task.mask) {
@@ -70,19 +76,51 @@ static sparta_status annotate(lowering *l, lower_node *ln)
 
 /* ------------------------------------------------------------------ weights */
 
-static sparta_status add_weight(lowering *l, sp_value *v, sp_weight **out)
+static bool same_bytes(const sparta_tensor *a, const sparta_tensor *b)
+{
+    if (a->dtype != b->dtype || !sp_tensor_same_shape(a, b) || !a->data != !b->data) return false;
+    const size_t bytes = (size_t)sparta_tensor_elements(a) * sparta_dtype_size(a->dtype);
+    return a->data == b->data || !a->data || !memcmp(a->data, b->data, bytes);
+}
+
+/* Is the weight stored like this already, by another plan of the package? Sums of formats are stored again. */
+static bool same_storage(const sp_weight *w, const sp_weight *wanted)
+{
+    const sp_packed *a = &w->pack, *b = &wanted->pack;
+    if (w->packed != wanted->packed) return false;
+    if (!w->packed) return same_bytes(&w->tensor, &wanted->tensor);
+    if (w->swapped != wanted->swapped || a->dtype != b->dtype || a->parts || b->parts ||
+        !sp_format_equal(&a->format, &b->format) || !same_bytes(&a->values, &b->values))
+        return false;
+    for (int i = 0; i < SP_LEVELS; i++)
+        if (!same_bytes(&a->pos[i], &b->pos[i]) || !same_bytes(&a->crd[i], &b->crd[i])) return false;
+    return true;
+}
+
+/* Under its name; where another plan stores it another way, under that and a number. What is there already is not stored again. */
+static sparta_status add_weight(lowering *l, sp_value *v, sp_weight *wanted)
 {
     sparta_package *p = l->package;
     int64_t known;
-    if (sp_map_get(p->by_name, v->name, &known)) {
-        *out = &p->weight[known];
-        return SPARTA_OK;
+    const char *name = v->name;
+    for (int i = 2; name && sp_map_get(p->by_name, name, &known); i++) {
+        if (same_storage(&p->weight[known], wanted)) {
+            v->origin = p->weight[known].name;
+            if (wanted->owned) sp_packed_free(l->cx, &wanted->pack);
+            return SPARTA_OK;
+        }
+        name = sp_arena_printf(p->arena, "%s@%d", v->name, i);
     }
-    SP_TRY(sp_map_put(p->by_name, v->name, p->n_weights));
-    v->origin = v->name;
-    p->weight[p->n_weights] = (sp_weight){.name = v->name, .tensor = *v->constant};
-    *out = &p->weight[p->n_weights++];
+    SP_NEED(l->cx, name);
+    SP_TRY(sp_map_put(p->by_name, name, p->n_weights));
+    v->origin = wanted->name = name;
+    p->weight[p->n_weights++] = *wanted;
     return SPARTA_OK;
+}
+
+static sparta_status add_plain(lowering *l, sp_value *v)
+{
+    return add_weight(l, v, &(sp_weight){.tensor = *v->constant});
 }
 
 /* A weight that others use too, or that this plan already stores another way, is stored once more under its own name. */
@@ -103,21 +141,20 @@ static sparta_status pack_weight(lowering *l, lower_node *ln)
 {
     sp_format format;
     sparta_tensor view;
-    sp_weight *w;
     SP_TRY(own_weight(l, ln));
-    SP_TRY(add_weight(l, ln->node->in[1], &w));
-    w->swapped = !sp_attr_int(&ln->node->attrs, "transposed", 0);
+    sp_weight w = {.tensor = *ln->node->in[1]->constant, .packed = true, .owned = true};
+    w.swapped = !sp_attr_int(&ln->node->attrs, "transposed", 0);
     if (ln->packed) {
-        w->pack = *ln->packed;
-        w->packed = w->owned = true;
+        w.pack = *ln->packed;
         ln->packed = NULL;
-        return SPARTA_OK;
+    } else {
+        SP_TRY(sp_implement_format(l->cx, ln->im, &ln->task, &format));
+        sp_implement_weight(ln->node, &view);
+        SP_TRY(sp_store_pack(l->cx, &format, &view, ln->im->sparse ? ln->task.mask : NULL, &w.pack));
     }
-    SP_TRY(sp_implement_format(l->cx, ln->im, &ln->task, &format));
-    sp_implement_weight(ln->node, &view);
-    SP_TRY(sp_store_pack(l->cx, &format, &view, ln->im->sparse ? ln->task.mask : NULL, &w->pack));
-    w->packed = w->owned = true;
-    return SPARTA_OK;
+    const sparta_status s = add_weight(l, ln->node->in[1], &w);
+    if (s != SPARTA_OK) sp_packed_free(l->cx, &w.pack);
+    return s;
 }
 
 static sparta_status collect(lowering *l)
@@ -128,15 +165,13 @@ static sparta_status collect(lowering *l)
         if (ln->im && ln->im->format) SP_TRY(pack_weight(l, ln));
         for (int k = 0; k < ln->node->n_in; k++) {
             sp_value *v = ln->node->in[k];
-            sp_weight *w;
-            if (v && v->constant && !v->producer) SP_TRY(add_weight(l, v, &w));
+            const bool packed = k == 1 && ln->im && ln->im->format; /* above */
+            if (v && v->constant && !v->producer && !packed) SP_TRY(add_plain(l, v));
         }
         SP_TRY(annotate(l, ln));
     }
     for (int i = 0; i < l->g->n_outputs; i++) {
-        sp_weight *w;
-        if (l->g->output[i]->constant && !l->g->output[i]->producer)
-            SP_TRY(add_weight(l, l->g->output[i], &w));
+        if (l->g->output[i]->constant && !l->g->output[i]->producer) SP_TRY(add_plain(l, l->g->output[i]));
     }
     return SPARTA_OK;
 }
@@ -163,21 +198,35 @@ static sparta_status drop_losers(lowering *l)
     return SPARTA_OK;
 }
 
+/* One that another plan of the package runs; -1: none. */
+static int find_kernel(const sparta_package *p, const lower_kernel *k)
+{
+    for (int i = 0; i < p->n_kernels; i++)
+        if (!strcmp(p->kernel[i].kernel, k->kernel) && !strcmp(p->kernel[i].parameters, k->parameters))
+            return i;
+    return -1;
+}
+
 static sparta_status kernels(lowering *l)
 {
     sparta_package *p = l->package;
-    p->kernel = sp_arena_array(p->arena, (size_t)l->n_kernels + 1, sizeof *p->kernel);
-    SP_NEED(l->cx, p->kernel);
+    sp_kernel *all = sp_arena_array(p->arena, (size_t)(p->n_kernels + l->n_kernels) + 1, sizeof *all);
+    l->code = sp_arena_array(l->arena, (size_t)l->n_kernels + 1, sizeof *l->code);
+    if (!all || !l->code) return sp_ctx_status(l->cx);
+    if (p->n_kernels) memcpy(all, p->kernel, (size_t)p->n_kernels * sizeof *all);
+    p->kernel = all;
     for (int i = 0; i < l->n_kernels; i++) {
         const lower_kernel *k = &l->kernel[i];
-        sp_kernel *out = &p->kernel[i];
+        sp_kernel *out = &all[p->n_kernels];
+        l->code[i] = find_kernel(p, k);
+        if (l->code[i] >= 0) continue;
         out->kernel = sp_arena_string(p->arena, k->kernel);
         out->parameters = sp_arena_string(p->arena, k->parameters);
         out->source = sp_arena_string(p->arena, k->source);
         if (!out->kernel || !out->parameters || !out->source) return sp_ctx_status(l->cx);
         SP_TRY(sp_lower_code(l, k, out));
+        l->code[i] = p->n_kernels++;
     }
-    p->n_kernels = l->n_kernels;
     return SPARTA_OK;
 }
 
@@ -213,13 +262,15 @@ static sparta_status note_portable(lowering *l)
 
 sparta_status sp_lower_pack(lowering *l)
 {
-    size_t constants = 1;
-    for (int i = 0; i < l->n_nodes; i++) constants += (size_t)l->node[i].node->n_in;
-    l->package->weight =
-        sp_arena_array(l->package->arena, constants + (size_t)l->g->n_outputs, sizeof(sp_weight));
-    SP_NEED(l->cx, l->package->weight);
+    sparta_package *p = l->package;
+    size_t weights = (size_t)p->n_weights + (size_t)l->g->n_outputs + 1;
+    for (int i = 0; i < l->n_nodes; i++) weights += (size_t)l->node[i].node->n_in;
+    sp_weight *all = sp_arena_array(p->arena, weights, sizeof *all);
+    SP_NEED(l->cx, all);
+    if (p->n_weights) memcpy(all, p->weight, (size_t)p->n_weights * sizeof *all);
+    p->weight = all;
     SP_TRY(drop_losers(l));
-    SP_TRY(collect(l));
     SP_TRY(kernels(l));
+    SP_TRY(collect(l));
     return note_portable(l);
 }

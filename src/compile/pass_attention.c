@@ -1,28 +1,52 @@
-/* attention: Attention from its products.
+/* attention: Attention from its products, and from ONNX's operator of that name.
  *
  *     q (B,h,S,e) --*a--\
- *                        MatMul --*c--> + mask --> Softmax --> MatMul --> (B,h,S,d)
- *     k (B,h,e,T) --*b--/                                    /
- *     v (B,h,T,d) ------------------------------------------'        the scale is the product of all scalars on the way
+ *                        MatMul --*c--> cap --> + masks --> Softmax --> MatMul --> (B,h,S,d)
+ *     k (B,h,e,T) --*b--/                                             /
+ *     v (B,h,T,d) ---------------------------------------------------'        the scale is the product of all scalars on the way
  *
  * becomes  Attention(q', k', v', mask) on (B,S,h*e) and (B,T,h*d) values, with a Transpose and a Reshape before and after
- * it, which simplify then cancels against those that the exporter wrote. The mask is added; Where(keep,
- * scores, -inf) is turned into an added one. A guard Where(IsNaN(p), 0, p) around the softmax is kept as the
- * attribute nan_to_zero.
+ * it, which simplify then cancels against those that the exporter wrote. On the way from the softmax up to the product there may be, in any
+ * order: terms that are added, Where(keep, scores, -inf), and reshapes between (B,h,S,T) and (B*h,S,T). cap is c tanh(x / c).
+ * A guard Where(IsNaN(p), 0, p) around the softmax is kept as the attribute nan_to_zero. k and v whose heads are repeated for
+ * several heads of q are taken before that (grouped.c); what a mask says of the distance of key and query becomes a window (window.c);
+ * what is left of all masks is one sum, which layers that have the same one share.
  */
-#include "compile/match.h"
+#include "compile/grouped.h"
+#include "compile/onnx_attention.h"
 #include "compile/passes.h"
+#include "compile/window.h"
 #include <math.h>
 
+enum { DEEPEST = 10, TERMS = 6 };
+
+/* What is added to scores: a value, or (choice) `hidden` where a condition says so. */
+typedef struct term {
+    sp_value *value, *choice;
+    int keeps;     /* which branch of the Where has the scores: 1 or 2 */
+    double hidden; /* what the other one puts there */
+} term;
+
 typedef struct heads {
-    sp_value *q, *k, *v, *mask; /* k is (B,h,e,T) */
-    sp_value *choice;           /* of the Where form, its condition */
-    int keeps;                  /* which of its branches has the scores: 1 or 2 */
-    double hidden;              /* what the other one puts there */
-    double scale;
+    sp_value *q, *k, *v; /* k is (B,h,e,T) */
+    sp_value *mask;
+    sp_dims scores; /* (B,h,S,T) */
+    term term[TERMS];
+    int terms;
+    double scale, cap, hidden;
+    sp_window window;
+    bool scaled; /* on the way to the product, by a number or a cap: a term further in would be too */
     bool nan_to_zero;
-    int64_t n, e, d; /* heads, the width of q and k, that of v */
+    int64_t n, groups, e, d; /* heads of q, of k and v, the width of q and k, that of v */
 } heads;
+
+/* ------------------------------------------------------------------ from the softmax up to the product */
+
+/* Scores that are put so low are lost, whatever they were. One that is no finite number would show: not when strict. */
+static bool hides(const sp_match *m, const sp_value *v, double *hidden)
+{
+    return !sp_ctx_strict(m->g->cx) && sp_match_scalar(v, hidden) && *hidden <= -1e37;
+}
 
 /* Look through multiplications with scalars that nobody else wants. */
 static sp_value *unscaled(const sp_match *m, sp_value *v, double *scale)
@@ -52,41 +76,98 @@ static sp_value *unguarded(const sp_match *m, sp_value *v, bool *guarded)
     return where->in[2];
 }
 
-/* Where(keep, scores, -inf) or Where(hide, -inf, scores). Also when it is not quite -inf, but so low that a
- * score is lost in the sum, whatever it was. A score that is no finite number would show: not when strict. */
-static sp_value *unchosen(const sp_match *m, const sp_node *where, heads *h)
+static bool find_product(const sp_match *m, sp_value *v, heads *h, int depth);
+
+/* One of the inputs first and first + 1 leads to the product, and the other is a term. */
+static bool find_beside(const sp_match *m, const sp_node *n, int first, heads *h, int depth)
 {
-    for (int i = 1; i <= 2 && !sp_ctx_strict(m->g->cx); i++) {
-        if (!sp_match_scalar(where->in[3 - i], &h->hidden) || !(h->hidden <= -1e37)) continue;
-        if (!sp_match_same_dims(where->in[i], where->out[0])) continue;
-        h->choice = where->in[0];
-        h->keeps = i;
-        return where->in[i];
+    const sp_value *v = n->out[0];
+    const heads before = *h;
+    if (v->dims.rank != 3 && !sp_dims_equal(&v->dims, &h->scores))
+        return false; /* terms line up with its dims */
+    for (int i = first; i < first + 2 && !h->scaled && h->terms < TERMS; i++, *h = before) {
+        sp_value *scores = n->in[i], *other = n->in[2 * first + 1 - i];
+        term *t = &h->term[h->terms++];
+        *t = (term){.value = other};
+        if (first) *t = (term){.choice = n->in[0], .keeps = i};
+        if (first && !hides(m, other, &t->hidden)) continue;
+        if (sp_match_same_dims(scores, v) && find_product(m, scores, h, depth - 1)) return true;
     }
-    return where->out[0];
+    return false;
 }
 
-/* The scores before the mask. */
-static sp_value *unmasked(const sp_match *m, sp_value *v, heads *h)
+/* A number times scores, or the end of a cap. */
+static bool find_scaled(const sp_match *m, sp_value *v, heads *h, int depth)
 {
-    const sp_node *n = v->producer;
-    if (!n || !sp_match_once(m, v)) return v;
-    if (n->op == SP_OP_Where) return unchosen(m, n, h);
-    if (n->op != SP_OP_Add) return v;
-    for (int i = 0; i < 2; i++) {
-        double ignored = 1;
-        sp_value *scores = n->in[i];
-        if (!sp_match_made_by(unscaled(m, scores, &ignored), SP_OP_MatMul) || !sp_match_same_dims(scores, v))
-            continue;
-        h->mask = n->in[1 - i];
-        return scores;
-    }
-    return v;
+    double c = 1;
+    sp_value *x = unscaled(m, v, &c);
+    const sp_node *tanh = sp_match_made_by(x, SP_OP_Tanh);
+    const bool first = !h->scaled;
+    h->scaled = true;
+    h->scale *= c;
+    if (!tanh) return x != v && find_product(m, x, h, depth - 1);
+    h->cap = c;
+    return c > 0 && first && sp_match_once(m, x) && find_product(m, tanh->in[0], h, depth - 1);
 }
+
+/* Between (B,h,S,T) and (B*h,S,T). */
+static bool regroups(const sp_node *n)
+{
+    const sp_dims *x = &n->in[0]->dims, *y = &n->out[0]->dims;
+    if (!sp_chain_is_step(n) || n->op == SP_OP_Transpose || x->rank < 3 || y->rank < 3) return false;
+    for (int i = 1; i <= 2; i++)
+        if (!sp_expr_equal(x->dim[x->rank - i], y->dim[y->rank - i])) return false;
+    return true;
+}
+
+static bool find_product(const sp_match *m, sp_value *v, heads *h, int depth)
+{
+    sp_node *n = v->producer;
+    if (!depth || !n || !v->typed || !sp_match_once(m, v)) return false;
+    switch (n->op) {
+    case SP_OP_MatMul:
+        h->q = unscaled(m, n->in[0], &h->scale);
+        h->k = unscaled(m, n->in[1], &h->scale);
+        return h->q->typed && h->k->typed;
+    case SP_OP_Add: return find_beside(m, n, 0, h, depth);
+    case SP_OP_Where: return find_beside(m, n, 1, h, depth);
+    case SP_OP_Mul:
+    case SP_OP_Div:
+    case SP_OP_Tanh: return find_scaled(m, v, h, depth);
+    default: return regroups(n) && find_product(m, n->in[0], h, depth - 1);
+    }
+}
+
+/* ------------------------------------------------------------------ shapes */
 
 static bool same(const sp_value *a, int i, const sp_value *b, int j)
 {
     return sp_expr_equal(a->dims.dim[i], b->dims.dim[j]);
+}
+
+/* x, if any, as (B,h,...) where it is (B*h,...); *opened: it was not, or could be. */
+static sparta_status open_heads(sp_match *m, const char *name, const heads *h, sp_value **x, bool *opened)
+{
+    const sp_expr *both = sp_expr_mul(m->g->arena, h->scores.dim[0], h->scores.dim[1]);
+    if (!*x || !*opened || (*x)->dims.rank != 3 || !both || !sp_expr_equal((*x)->dims.dim[0], both))
+        return SPARTA_OK;
+    const sp_dims dims = {.rank = 4,
+                          .dim = {h->scores.dim[0], h->scores.dim[1], (*x)->dims.dim[1], (*x)->dims.dim[2]}};
+    SP_TRY(sp_match_reshaped(m, name, &dims, x));
+    *opened = *x != NULL;
+    return SPARTA_OK;
+}
+
+static sparta_status open_all(sp_match *m, const char *name, heads *h, bool *opened)
+{
+    *opened = true;
+    SP_TRY(open_heads(m, name, h, &h->q, opened));
+    SP_TRY(open_heads(m, name, h, &h->k, opened));
+    for (int i = 0; i < h->terms; i++) {
+        SP_TRY(open_heads(m, name, h, &h->term[i].value, opened));
+        SP_TRY(open_heads(m, name, h, &h->term[i].choice, opened));
+    }
+    return SPARTA_OK;
 }
 
 /* (B,h,S,e) (B,h,e,T) (B,h,T,d), no broadcasting, h, e and d numbers. */
@@ -95,44 +176,96 @@ static bool shapes_fit(heads *h)
     if (!sp_match_f32(h->q) || !sp_match_f32(h->k) || !sp_match_f32(h->v)) return false;
     if (h->q->dims.rank != 4 || h->k->dims.rank != 4 || h->v->dims.rank != 4) return false;
     for (int i = 0; i < 2; i++)
-        if (!same(h->q, i, h->k, i) || !same(h->q, i, h->v, i)) return false;
+        if (!same(h->q, i, h->k, i) || !same(h->q, i, h->v, i) ||
+            !sp_expr_equal(h->q->dims.dim[i], h->scores.dim[i]))
+            return false;
     if (!sp_expr_is_const(h->q->dims.dim[1], &h->n) || !sp_expr_is_const(h->q->dims.dim[3], &h->e) ||
         !sp_expr_is_const(h->v->dims.dim[3], &h->d))
         return false;
     if (h->n < 1 || h->e < 1 || h->d < 1 || h->n > INT64_MAX / SP_MAX(h->e, h->d)) return false;
-    if (h->mask && (!sp_match_f32(h->mask) || h->mask->dims.rank > 4)) return false;
+    for (int i = 0; i < h->terms; i++)
+        if (h->term[i].value && !sp_match_f32(h->term[i].value)) return false;
     return same(h->q, 3, h->k, 2) && same(h->k, 3, h->v, 2);
 }
 
 static bool find_heads(const sp_match *m, const sp_node *n, heads *h)
 {
-    *h = (heads){.scale = 1, .v = n->in[1]};
+    *h = (heads){.scale = 1, .v = n->in[1], .window = {NULL, NULL, -1, -1}, .hidden = -INFINITY};
     sp_value *p = unguarded(m, n->in[0], &h->nan_to_zero);
     const sp_node *softmax = sp_match_made_by(p, SP_OP_Softmax);
     int reads = h->nan_to_zero ? 2 : 1;
     if (!softmax || p->is_output || sp_match_uses(m, p) != reads || p->dims.rank != 4) return false;
     if (sp_match_axis(softmax, -1, 4) != 3) return false;
-    sp_value *scores = unscaled(m, unmasked(m, softmax->in[0], h), &h->scale);
-    const sp_node *product = sp_match_made_by(scores, SP_OP_MatMul);
-    if (!product || !sp_match_once(m, scores)) return false;
-    h->q = unscaled(m, product->in[0], &h->scale);
-    h->k = unscaled(m, product->in[1], &h->scale);
-    return isfinite((float)h->scale) && shapes_fit(h);
+    h->scores = p->dims;
+    h->window.queries = p->dims.dim[2];
+    h->window.keys = p->dims.dim[3];
+    return find_product(m, softmax->in[0], h, DEEPEST) && isfinite((float)h->scale);
 }
 
-/* The Where form as a mask to add: 0 for scores that count, what was there for the others. */
-static sparta_status added_mask(sp_match *m, const char *name, heads *h)
+/* ------------------------------------------------------------------ masks */
+
+static sparta_status scalar(sp_match *m, double value, sp_value **out)
 {
-    float value[3] = {0};
-    sp_value *in[] = {h->choice, NULL, NULL};
-    if (!h->choice) return SPARTA_OK;
-    value[3 - h->keeps] = (float)h->hidden;
-    for (int i = 1; i <= 2; i++) {
-        sparta_tensor t = sparta_tensor_view(SPARTA_F32, 0, NULL, &value[i]);
-        SP_TRY(sp_match_constant(m, &t, &in[i]));
-    }
-    return sp_match_add(m, SP_OP_Where, name, 3, in, NULL, &h->mask);
+    float f = (float)value;
+    const sparta_tensor t = sparta_tensor_view(SPARTA_F32, 0, NULL, &f);
+    return sp_match_constant(m, &t, out);
 }
+
+/* A term that is Where(condition, x, hidden), or the other way round. */
+static sparta_status as_choice(sp_match *m, term *t, sp_value **x)
+{
+    const sp_node *where = t->value ? sp_match_made_by(t->value, SP_OP_Where) : NULL;
+    *x = NULL;
+    if (!where) return t->choice ? scalar(m, 0, x) : SPARTA_OK;
+    for (int i = 1; i <= 2; i++)
+        if (hides(m, where->in[3 - i], &t->hidden)) {
+            t->choice = where->in[0];
+            t->keeps = i;
+            *x = where->in[i];
+            return SPARTA_OK;
+        }
+    return SPARTA_OK;
+}
+
+/* The window that its condition has in it. Where scores are hidden by a finite number, other terms would be added to that. */
+static sparta_status take_window(sp_match *m, const char *name, heads *h, term *t, sp_value *x)
+{
+    bool taken;
+    sp_value *rest;
+    const bool first = h->window.left < 0 && h->window.right < 0;
+    if (!isinf((float)t->hidden) && h->terms > 1) return SPARTA_OK;
+    if (!first && (float)h->hidden != (float)t->hidden) return SPARTA_OK;
+    SP_TRY(sp_window_take(m, name, t->choice, t->keeps == 2, &h->window, &rest, &taken));
+    if (!taken) return SPARTA_OK;
+    h->hidden = t->hidden;
+    *t = (term){.choice = rest, .keeps = 1, .hidden = t->hidden};
+    if (!rest) t->value = x;
+    return SPARTA_OK;
+}
+
+/* Term i as a value to add, NULL: nothing. */
+static sparta_status add_term(sp_match *m, const char *name, heads *h, int i)
+{
+    term *t = &h->term[i];
+    sp_value *x, *given = t->value;
+    double zero;
+    SP_TRY(as_choice(m, t, &x));
+    const sp_value *condition = t->choice;
+    if (condition) SP_TRY(take_window(m, name, h, t, x));
+    if (t->choice && (t->choice != condition || !given)) {
+        sp_value *in[] = {t->choice, x, x};
+        SP_TRY(scalar(m, t->hidden, &in[3 - t->keeps]));
+        SP_TRY(sp_match_add(m, SP_OP_Where, name, 3, in, NULL, &t->value));
+    }
+    if (t->value && sp_match_scalar(t->value, &zero) && zero == 0) t->value = NULL;
+    if (t->value) SP_TRY(sp_mask_of_some(m, name, &t->value));
+    if (!t->value) return SPARTA_OK;
+    sp_value *in[] = {h->mask, t->value};
+    h->mask = t->value;
+    return in[0] ? sp_match_add(m, SP_OP_Add, name, 2, in, NULL, &h->mask) : SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ the node */
 
 /* A value of four dims as (B, rows, columns): moved by perm to (B, rows, h, d), then the heads put side by side.
  */
@@ -145,24 +278,50 @@ static sparta_status side_by_side(sp_match *m, const char *name, int64_t columns
     return sp_match_add(m, SP_OP_Reshape, name, 2, in, NULL, x);
 }
 
-static sparta_status visit(sp_match *m, sp_node *n)
+/* x itself where it only was taken apart and put together again, without a number that it was multiplied with before that. */
+static void unscale(sp_match *m, sp_value **x, double *scale)
+{
+    sp_chain c;
+    if (sp_chain_of(m, *x, &c) && sp_chain_is_base(&c)) *x = unscaled(m, c.base, scale);
+}
+
+static sparta_status write(sp_match *m, sp_node *n, heads *h)
 {
     static const int64_t swap[] = {0, 2, 1, 3}, from_columns[] = {0, 3, 1, 2};
-    heads h;
     sp_value *y;
-    if (n->op != SP_OP_MatMul || !find_heads(m, n, &h)) return SPARTA_OK;
-    SP_TRY(added_mask(m, n->name, &h));
-    SP_TRY(side_by_side(m, n->name, h.n * h.e, swap, &h.q));
-    SP_TRY(side_by_side(m, n->name, h.n * h.e, from_columns, &h.k));
-    SP_TRY(side_by_side(m, n->name, h.n * h.d, swap, &h.v));
-    sp_attr attr[] = {SP_INT("heads", h.n), SP_FLOAT("scale", (float)h.scale), SP_INT("nan_to_zero", 1)};
-    sp_attrs attrs = {h.nan_to_zero ? 3 : 2, attr};
-    sp_value *in[] = {h.q, h.k, h.v, h.mask};
-    SP_TRY(sp_match_add(m, SP_OP_Attention, n->name, h.mask ? 4 : 3, in, &attrs, &y));
+    sp_attr attr[8] = {SP_INT("heads", h->n)};
+    sp_attrs attrs = {1, attr};
+    SP_TRY(sp_ungroup(m, n->name, h->n, &h->k, &h->v, &h->groups));
+    SP_TRY(side_by_side(m, n->name, h->n * h->e, swap, &h->q));
+    SP_TRY(side_by_side(m, n->name, h->groups * h->e, from_columns, &h->k));
+    SP_TRY(side_by_side(m, n->name, h->groups * h->d, swap, &h->v));
+    unscale(m, &h->q, &h->scale);
+    unscale(m, &h->k, &h->scale);
+    attr[attrs.n++] = (sp_attr)SP_FLOAT("scale", (float)h->scale);
+    if (h->groups != h->n) attr[attrs.n++] = (sp_attr)SP_INT("kv_heads", h->groups);
+    if (h->cap > 0) attr[attrs.n++] = (sp_attr)SP_FLOAT("softcap", (float)h->cap);
+    if (h->window.left >= 0) attr[attrs.n++] = (sp_attr)SP_INT("left", h->window.left);
+    if (h->window.right >= 0) attr[attrs.n++] = (sp_attr)SP_INT("right", h->window.right);
+    if (!isinf((float)h->hidden)) attr[attrs.n++] = (sp_attr)SP_FLOAT("hidden", (float)h->hidden);
+    if (h->nan_to_zero) attr[attrs.n++] = (sp_attr)SP_INT("nan_to_zero", 1);
+    sp_value *in[] = {h->q, h->k, h->v, h->mask};
+    SP_TRY(sp_match_add(m, SP_OP_Attention, n->name, h->mask ? 4 : 3, in, &attrs, &y));
     sp_value *split[] = {y, NULL};
-    SP_TRY(sp_match_constant_ints(m, 4, (int64_t[]){0, 0, h.n, h.d}, &split[1]));
+    SP_TRY(sp_match_constant_ints(m, 4, (int64_t[]){0, 0, h->n, h->d}, &split[1]));
     SP_TRY(sp_match_add(m, SP_OP_Reshape, n->name, 2, split, NULL, &y));
     return sp_match_become(m, n, SP_OP_Transpose, 1, &y, SP_ATTRS(SP_INTS("perm", 4, swap)));
+}
+
+static sparta_status visit(sp_match *m, sp_node *n)
+{
+    heads h;
+    bool opened;
+    if (n->op == SP_OP_OnnxAttention) return sp_attention_of_onnx(m, n);
+    if (n->op != SP_OP_MatMul || !find_heads(m, n, &h)) return SPARTA_OK;
+    SP_TRY(open_all(m, n->name, &h, &opened));
+    if (!opened || !shapes_fit(&h)) return SPARTA_OK;
+    for (int i = 0; i < h.terms; i++) SP_TRY(add_term(m, n->name, &h, i));
+    return write(m, n, &h);
 }
 
 SP_MATCH_PASS(attention, visit)

@@ -1,5 +1,5 @@
-/* epilogue: what follows a Linear is done while its result is still in registers: activations and one residual, in the order in which
- * they come (builtin/epilogue.h). */
+/* epilogue: what follows a Linear is done while its result is still in registers: activations and one residual or factor, in the order in
+ * which they come (builtin/epilogue.h). */
 #include "builtin/epilogue.h"
 #include "compile/match.h"
 #include "compile/passes.h"
@@ -24,7 +24,7 @@ static bool find_open(const sp_match *m, const sp_value *v, sp_word_id word, ope
            out->words.n < SP_EPILOGUE_WORDS;
 }
 
-/* n becomes the Linear with one word more, which adds `operand` if it adds anything. */
+/* n becomes the Linear with one word more, which takes `operand` if it takes any. */
 static sparta_status append(sp_match *m, sp_node *n, const open_linear *l, sp_word_id word, sp_value *operand)
 {
     const int64_t transposed = sp_attr_int(&l->node->attrs, "transposed", 0);
@@ -47,14 +47,14 @@ static sparta_status visit(sp_match *m, sp_node *n)
     const int word = sp_word_of(n->op, &n->attrs);
     open_linear l;
     if (word < 0) return SPARTA_OK;
-    if (word != SP_WORD_ADD)
+    if (!sp_word_row((sp_word_id)word)->slot)
         return find_open(m, n->in[0], (sp_word_id)word, &l) ? append(m, n, &l, (sp_word_id)word, NULL)
                                                             : SPARTA_OK;
     for (int i = 0; i < 2; i++) {
         sp_value *other = n->in[1 - i];
         if (!other->constant && sp_match_same_dims(other, n->in[i]) && other->dtype == n->in[i]->dtype &&
-            find_open(m, n->in[i], SP_WORD_ADD, &l))
-            return append(m, n, &l, SP_WORD_ADD, other);
+            find_open(m, n->in[i], (sp_word_id)word, &l))
+            return append(m, n, &l, (sp_word_id)word, other);
     }
     return SPARTA_OK;
 }

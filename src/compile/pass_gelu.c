@@ -1,10 +1,12 @@
-/* gelu: Gelu from its pieces.
+/* gelu: Gelu and Swish from their pieces.
  *
  *     0.5 x (1 + Erf(x / sqrt 2))                               approximate "none"
  *     0.5 x (1 + Tanh(sqrt(2/pi) (x + 0.044715 x^3)))           approximate "tanh"
  *
  * The three factors may be multiplied in any order and grouping. The argument of Erf or Tanh is read as a
  * polynomial in x, so that any way of writing it will do.
+ *
+ *     x Sigmoid(alpha x)                                        Swish: silu, and CLIP's quick GELU with alpha = 1.702
  */
 #include "compile/match.h"
 #include "compile/passes.h"
@@ -119,9 +121,29 @@ static const char *bell(const sp_match *m, const sp_value *v, const sp_value *x)
     return near(&u, &tanh_of) ? "tanh" : NULL;
 }
 
+/* n becomes Swish(x) if it is x times a Sigmoid of x or of a multiple of x that nobody else wants. */
+static sparta_status swish(sp_match *m, sp_node *n, bool *done)
+{
+    for (int i = 0; i < 2 && n->op == SP_OP_Mul; i++) {
+        sp_value *x = n->in[i], *of;
+        const sp_node *f = sp_match_made_by(n->in[1 - i], SP_OP_Sigmoid);
+        polynomial u;
+        if (!f || !sp_match_once(m, n->in[1 - i]) || !sp_match_same_dims(x, n->out[0])) continue;
+        of = f->in[0];
+        if (!read_polynomial(m, of, x, DEEPEST, &u) || u.c[0] != 0 || u.c[2] != 0 || u.c[3] != 0) continue;
+        if (!isfinite((float)u.c[1]) || u.c[1] == 0) continue;
+        *done = true;
+        return sp_match_become(m, n, SP_OP_Swish, 1, &x, SP_ATTRS(SP_FLOAT("alpha", (float)u.c[1])));
+    }
+    return SPARTA_OK;
+}
+
 static sparta_status visit(sp_match *m, sp_node *n)
 {
+    bool done = false;
     if ((n->op != SP_OP_Mul && n->op != SP_OP_Div) || !sp_match_f32(n->out[0])) return SPARTA_OK;
+    SP_TRY(swish(m, n, &done));
+    if (done) return SPARTA_OK;
     product p = {.constant = 1};
     if (!collect(m, n->out[0], DEEPEST, &p) || p.n != 2 || fabs(p.constant - 0.5) > 1e-6) return SPARTA_OK;
     for (int i = 0; i < 2; i++) {

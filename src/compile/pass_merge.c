@@ -15,11 +15,11 @@
 
 enum { PARTS = 16 };
 
-typedef struct group {
+typedef struct siblings {
     int n;
     sp_node *part[PARTS];
     int64_t outputs[PARTS];
-} group;
+} siblings;
 
 static bool transposed(const sp_node *n)
 {
@@ -92,7 +92,7 @@ static char *joined_name(sp_graph *g, int n, const char *const *name)
 /* ------------------------------------------------------------------ constants side by side */
 
 /* Input `slot` of all parts, side by side along `axis`. */
-static sparta_status joined(sp_match *m, const group *s, int slot, int axis, sp_value **out)
+static sparta_status joined(sp_match *m, const siblings *s, int slot, int axis, sp_value **out)
 {
     const char **name = sp_arena_array(m->g->arena, PARTS, sizeof *name);
     sparta_tensor t = *s->part[0]->in[slot]->constant;
@@ -124,7 +124,7 @@ static sparta_status joined(sp_match *m, const group *s, int slot, int axis, sp_
 
 /* ------------------------------------------------------------------ merging */
 
-static sparta_status join_names(sp_match *m, const group *s, char **out)
+static sparta_status join_names(sp_match *m, const siblings *s, char **out)
 {
     const char *name[PARTS];
     for (int i = 0; i < s->n; i++) name[i] = s->part[i]->name;
@@ -134,7 +134,7 @@ static sparta_status join_names(sp_match *m, const group *s, char **out)
 }
 
 /* The parts keep their nodes, which now make values that nobody uses; Split makes the real ones. */
-static sparta_status split_into(sp_match *m, const group *s, const char *name, sp_value *y)
+static sparta_status split_into(sp_match *m, const siblings *s, const char *name, sp_value *y)
 {
     sp_value *out[PARTS];
     for (int i = 0; i < s->n; i++) {
@@ -146,7 +146,7 @@ static sparta_status split_into(sp_match *m, const group *s, const char *name, s
     return sp_match_split(m, name, y, s->n, s->outputs, out);
 }
 
-static sparta_status merge(sp_match *m, const group *s)
+static sparta_status merge(sp_match *m, const siblings *s)
 {
     const sp_node *first = s->part[0];
     sp_value *in[] = {first->in[0], NULL, NULL}, *y;
@@ -175,7 +175,7 @@ static sparta_status merge_all(sp_match *m, lists *l, int n_nodes)
         l->first[id] = i + 1;
     }
     for (int i = 0; i < n_nodes; i++) {
-        group s = {0};
+        siblings s = {0};
         if (l->done[i] || !is_candidate(g->node[i], &outputs)) continue;
         for (int k = i; k >= 0 && s.n < PARTS; k = l->next[k] - 1) {
             if (l->done[k] || !go_together(g->node[i], g->node[k])) continue;

@@ -11,7 +11,7 @@
 #include "ops/ops.h"
 #include <string.h>
 
-enum { PARTS = 8, LONGEST = 8 };
+enum { PARTS = SP_MATCH_READERS, LONGEST = 8 };
 
 /* ------------------------------------------------------------------ across a Linear */
 
@@ -62,27 +62,6 @@ static sparta_status across_linear(sp_match *m, sp_node *n)
 
 /* ------------------------------------------------------------------ Split */
 
-typedef struct users { /* of a value: nodes that read it */
-    int n;
-    sp_node *node[PARTS];
-} users;
-
-/* Few values are asked about, so they are found by looking; a file that makes us look too often is left as it
- * is (`effort` is what may still be looked at). More than PARTS: n = -1. */
-static users find_users(const sp_match *m, const sp_value *v, int64_t *effort)
-{
-    users u = {0};
-    *effort -= m->g->n_nodes;
-    if (v->is_output || sp_match_uses(m, v) > PARTS || *effort < 0) return (users){.n = -1};
-    for (int i = 0; i < m->g->n_nodes; i++)
-        for (int j = 0; j < m->g->node[i]->n_in; j++) {
-            if (m->g->node[i]->in[j] != v || sp_match_uses(m, m->g->node[i]->out[0]) == 0) continue;
-            if (u.n == PARTS) return (users){.n = -1};
-            u.node[u.n++] = m->g->node[i];
-        }
-    return u;
-}
-
 /* `n` makes `out` from now on; the node that made it is left with a value that nobody uses. */
 static void take_over(sp_match *m, sp_node *n, int at, sp_node *from)
 {
@@ -109,7 +88,7 @@ static sparta_status before_split(sp_match *m, sp_node *n, int64_t *effort)
     int rank = n->in[0]->dims.rank;
     if (n->n_out > PARTS || sp_match_axis(n, 0, rank) != rank - 1) return SPARTA_OK;
     for (int i = 0; i < n->n_out; i++) {
-        users u = find_users(m, n->out[i], effort);
+        sp_readers u = sp_match_readers(m, n->out[i], effort);
         const sp_attr *perm = u.n == 1 ? row_perm(u.node[0]) : NULL, *first = i ? row_perm(after[0]) : perm;
         if (!perm || perm->n != first->n ||
             memcmp(perm->ints, first->ints, (size_t)perm->n * sizeof *perm->ints) != 0)
@@ -129,12 +108,12 @@ static sparta_status before_split(sp_match *m, sp_node *n, int64_t *effort)
 /* ------------------------------------------------------------------ Gathers that are a Split */
 
 /* Gathers of places 0 .. n-1 of axis `axis` of v, each once, in u.node[place]. */
-static bool all_places(const sp_match *m, const sp_value *v, int64_t *effort, int *axis, users *out)
+static bool all_places(const sp_match *m, const sp_value *v, int64_t *effort, int *axis, sp_readers *out)
 {
-    users u = find_users(m, v, effort);
+    sp_readers u = sp_match_readers(m, v, effort);
     if (u.n < 2) return false;
     *axis = sp_match_axis(u.node[0], 0, v->dims.rank);
-    *out = (users){.n = u.n};
+    *out = (sp_readers){.n = u.n};
     if (*axis < 0 || *axis >= v->dims.rank || !sp_expr_is(v->dims.dim[*axis], u.n)) return false;
     for (int i = 0; i < u.n; i++) {
         int64_t place[SPARTA_RANK];
@@ -149,16 +128,20 @@ static bool all_places(const sp_match *m, const sp_value *v, int64_t *effort, in
     return true;
 }
 
-/* The last dim of the chain's base begins with an atom that is the whole of the view's dim `axis`? */
-static bool leads_last_dim(const sp_chain *c, int axis)
+/* The last dim of the chain's base begins with an atom that is the whole of the view's dim `axis`? What follows that atom is *width
+ * elements. */
+static bool leads_last_dim(const sp_chain *c, int axis, int64_t *width)
 {
     int begin = axis ? c->end[axis - 1] : 0;
-    int64_t last, places, width, product;
-    if (c->end[axis] != begin + 1 || c->order[begin] != c->n - 2 || c->base->dims.rank < 1) return false;
+    int64_t last, places, size, product;
+    if (c->end[axis] != begin + 1 || c->base->dims.rank < 1) return false;
     if (!sp_expr_is_const(c->base->dims.dim[c->base->dims.rank - 1], &last)) return false;
-    if (!sp_expr_is_const(c->size[c->n - 2], &places) || !sp_expr_is_const(c->size[c->n - 1], &width))
-        return false;
-    return sp_int_mul(places, width, &product) && product == last;
+    const int leader = c->order[begin];
+    *width = 1;
+    for (int i = leader + 1; i < c->n; i++)
+        if (!sp_expr_is_const(c->size[i], &size) || !sp_int_mul(*width, size, width)) return false;
+    return sp_expr_is_const(c->size[leader], &places) && sp_int_mul(places, *width, &product) &&
+           product == last;
 }
 
 /* The chain without its dim `axis`, which is one atom, on another base. */
@@ -179,11 +162,11 @@ static sp_chain without(const sp_chain *c, int axis, sp_value *base, const sp_di
 
 /* (.., 3*E) as (3, .., E): places of 3 are parts of the last dim of the base. What remains is a chain on each
  * part. */
-static sparta_status split_places(sp_match *m, const sp_chain *c, int axis, const users *u)
+static sparta_status split_places(sp_match *m, const sp_chain *c, int axis, int64_t width,
+                                  const sp_readers *u)
 {
     sp_value *part[PARTS] = {NULL};
-    int64_t width, sizes[PARTS];
-    if (!sp_expr_is_const(c->size[c->n - 1], &width)) return SPARTA_OK;
+    int64_t sizes[PARTS];
     for (int i = 0; i < u->n; i++) sizes[i] = width;
     SP_TRY(sp_match_split(m, u->node[0]->name, c->base, u->n, sizes, part));
     for (int i = 0; i < u->n; i++) {
@@ -196,12 +179,13 @@ static sparta_status split_places(sp_match *m, const sp_chain *c, int axis, cons
 
 static sparta_status gathers(sp_match *m, sp_node *n, int64_t *effort)
 {
-    users u;
+    sp_readers u;
     int axis;
     sp_chain c;
     if (sp_match_uses(m, n->out[0]) < 2 || !all_places(m, n->out[0], effort, &axis, &u)) return SPARTA_OK;
-    if (!sp_chain_of(m, n->out[0], &c) || !leads_last_dim(&c, axis)) return SPARTA_OK;
-    return split_places(m, &c, axis, &u);
+    int64_t width;
+    if (!sp_chain_of(m, n->out[0], &c) || !leads_last_dim(&c, axis, &width)) return SPARTA_OK;
+    return split_places(m, &c, axis, width, &u);
 }
 
 static sparta_status visit(sp_match *m, sp_node *n)

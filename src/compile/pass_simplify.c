@@ -1,13 +1,14 @@
 /* simplify: a graph with less in it that computes the same.
  *
- *   Identity, Dropout at inference, a Cast or Reshape to what it is, Concat of one, x * 1, true And x    gone
+ *   Identity, Dropout at inference, a Cast or Reshape to what it is, Pad by 0, Concat of one, x * 1      gone
  *   equal nodes, equal small constants                                                                   one of them
  *   Reshape, Transpose, Squeeze, ... one after the other                                                 the shortest chain
  *   Reshape(x, Concat(Gather(Shape ...)))                                                                Reshape(x, [0, 0, 4, 64])
  *   sizes, however computed                                                                              Shape of an input
+ *   Squeeze of a Split's or Slice's part of size 1                                                       Gather of one place
  *   Expand before an elementwise operator                                                                after it, or gone
  *
- * The last three free computed values of users that only wanted their shape, and keep attention masks small.
+ * Sizes, Reshape and Expand so free computed values of users that only wanted their shape, and keep attention masks small.
  */
 #include "compile/chain.h"
 #include "compile/passes.h"
@@ -141,13 +142,13 @@ static sp_node *earlier_twin(const sp_match *m, simplify *s, sp_node *n)
 
 /* ------------------------------------------------------------------ things that do nothing */
 
-static bool all_ones(const sp_value *steps)
+/* Steps that are all 1, pads that are all 0; absent ones are. */
+static bool all_are(const sp_value *v, int64_t wanted)
 {
-    int64_t step[SPARTA_RANK];
-    int n = steps ? sp_match_ints(steps, step) : 0;
-    for (int i = 0; i < n; i++)
-        if (step[i] != 1) return false;
-    return n >= 0;
+    if (!v) return true;
+    for (int i = 0; v->ints && i < v->n_ints; i++)
+        if (!sp_expr_is(v->ints[i], wanted)) return false;
+    return v->ints != NULL;
 }
 
 /* Dropout passes x on unless training is asked for, which is an input that must be known. */
@@ -176,7 +177,8 @@ static sp_value *passes_on(const sp_match *m, const sp_node *n)
         (n->op == SP_OP_Concat && n->n_in == 1) ||
         (same && SP_OP_AMONG(n->op, SP_OP_Cast, SP_OP_CastLike, SP_OP_Reshape, SP_OP_Flatten, SP_OP_Squeeze,
                              SP_OP_Unsqueeze, SP_OP_Expand)) ||
-        (same && n->op == SP_OP_Slice && all_ones(n->n_in > 4 ? n->in[4] : NULL)))
+        (same && n->op == SP_OP_Slice && all_are(n->n_in > 4 ? n->in[4] : NULL, 1)) ||
+        (same && n->op == SP_OP_Pad && n->n_in > 1 && all_are(n->in[1], 0)))
         return x;
     if (!SP_OP_AMONG(n->op, SP_OP_And, SP_OP_Mul, SP_OP_Div) || !is_neutral(n, &other) || !other->typed)
         return NULL;
@@ -200,6 +202,7 @@ static bool is_sizes(const sp_node *n)
     const sp_value *out = n->out[0];
     if (n->n_out != 1 || !out->ints || out->constant || out->dtype != SPARTA_I64 || out->dims.rank != 1)
         return false;
+    if (sp_match_is_size(n)) return false;
     return n->op == SP_OP_Shape ? !n->in[0]->is_input || out->n_ints > 1 : n->op != SP_OP_Concat;
 }
 
@@ -259,6 +262,53 @@ static sparta_status expand_constant(sp_match *m, sp_node *n)
     return sp_match_become(m, n, SP_OP_Expand, 2, (sp_value *[]){c, n->in[0]}, NULL);
 }
 
+/* ------------------------------------------------------------------ one place of an axis */
+
+/* The part of a Split: where it begins, if all before it are known. */
+static bool part_begins(const sp_node *split, const sp_value *part, int axis, int64_t *at)
+{
+    int64_t size;
+    *at = 0;
+    for (int i = 0; i < split->n_out && split->out[i] != part; i++)
+        if (!sp_expr_is_const(split->out[i]->dims.dim[axis], &size) || !sp_int_add(*at, size, at))
+            return false;
+    return true;
+}
+
+/* The one slice of a Slice along `axis`: where it is. */
+static bool slice_begins(const sp_node *n, int axis, int64_t *at)
+{
+    int64_t of[SPARTA_RANK], size;
+    if (n->n_in < 4 || !n->in[3] || sp_match_ints(n->in[3], of) != 1) return false;
+    if ((of[0] < 0 ? of[0] + n->in[0]->dims.rank : of[0]) != axis ||
+        !all_are(n->n_in > 4 ? n->in[4] : NULL, 1))
+        return false;
+    if (sp_match_ints(n->in[1], of) != 1 || !sp_expr_is_const(n->in[0]->dims.dim[axis], &size)) return false;
+    *at = of[0] < 0 ? of[0] + size : of[0];
+    return *at >= 0 && *at < size;
+}
+
+/* Squeeze of a part or slice of size 1: what unbind is exported as. A Gather of one place says it alike for every exporter. */
+static sparta_status one_place(sp_match *m, sp_node *n)
+{
+    const sp_value *part = n->in[0];
+    const sp_node *from = part->producer;
+    int64_t axes[SPARTA_RANK], at;
+    sp_value *in[2];
+    if (!from || !SP_OP_AMONG(from->op, SP_OP_Split, SP_OP_Slice) || !sp_match_f32(part) || n->n_in < 2)
+        return SPARTA_OK;
+    if (!n->in[1] || sp_match_ints(n->in[1], axes) != 1) return SPARTA_OK;
+    const int rank = part->dims.rank, axis = (int)(axes[0] < 0 ? axes[0] + rank : axes[0]);
+    if (axis < 0 || axis >= rank || !sp_expr_is(part->dims.dim[axis], 1)) return SPARTA_OK;
+    if (from->op == SP_OP_Split ? sp_match_axis(from, 0, rank) != axis || !part_begins(from, part, axis, &at)
+                                : !slice_begins(from, axis, &at))
+        return SPARTA_OK;
+    const sparta_tensor place = sparta_tensor_view(SPARTA_I64, 0, NULL, &at);
+    in[0] = from->in[0];
+    SP_TRY(sp_match_constant(m, &place, &in[1]));
+    return sp_match_become(m, n, SP_OP_Gather, 2, in, SP_ATTRS(SP_INT("axis", axis)));
+}
+
 /* ------------------------------------------------------------------ the walk */
 
 static sparta_status rewrite(sp_match *m, sp_node *n)
@@ -270,6 +320,7 @@ static sparta_status rewrite(sp_match *m, sp_node *n)
         SP_TRY(sink_expand(m, n, &again));
     }
     if (n->op == SP_OP_Reshape) SP_TRY(plain_reshape(m, n));
+    if (n->op == SP_OP_Squeeze) SP_TRY(one_place(m, n));
     return sp_chain_is_step(n) ? shorten(m, n) : SPARTA_OK;
 }
 

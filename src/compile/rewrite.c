@@ -129,19 +129,53 @@ sparta_status sp_match_constant_ints(sp_match *m, int n, const int64_t *ints, sp
     return sp_match_constant(m, &t, out);
 }
 
-/* The vector of one element [symbol], from an input that has it as a dim; NULL when none has. */
-static sparta_status symbol_vector(sp_match *m, const char *symbol, sp_value **out)
+/* The vector of one element, a dim of some input; NULL when none is that. */
+static sparta_status dim_vector(sp_match *m, const sp_expr *dim, sp_value **out)
 {
     *out = NULL;
     for (int i = 0; i < m->g->n_inputs; i++)
         for (int axis = 0; axis < m->g->input[i]->dims.rank; axis++) {
-            const char *name;
-            if (!sp_expr_is_symbol(m->g->input[i]->dims.dim[axis], &name) || strcmp(name, symbol) != 0)
-                continue;
+            if (!sp_expr_equal(m->g->input[i]->dims.dim[axis], dim)) continue;
             return sp_match_add(m, SP_OP_Shape, "", 1, &m->g->input[i],
                                 SP_ATTRS(SP_INT("start", axis), SP_INT("end", axis + 1)), out);
         }
     return SPARTA_OK;
+}
+
+/* Symbols of an expression that it is a multiple of: the last found, and how many times that it is. */
+typedef struct factor {
+    sp_arena *arena;
+    const sp_expr *x, *symbol;
+    int64_t times;
+} factor;
+
+static void try_factor(void *arg, const char *name)
+{
+    factor *f = arg;
+    const sp_expr *symbol = sp_expr_symbol(f->arena, name),
+                  *times = symbol ? sp_expr_divide_exact(f->arena, f->x, symbol) : NULL;
+    if (times && sp_expr_is_const(times, &f->times)) f->symbol = symbol;
+}
+
+/* The vector of one element that is no constant: a dim of an input, or a multiple of one (4*batch). */
+static sparta_status size_vector(sp_match *m, const sp_expr *x, sp_value **out)
+{
+    factor f = {m->g->arena, x, NULL, 0};
+    SP_TRY(dim_vector(m, x, out));
+    if (*out) return SPARTA_OK;
+    sp_expr_symbols(x, try_factor, &f);
+    if (!f.symbol) return SPARTA_OK;
+    sp_value *in[2];
+    SP_TRY(dim_vector(m, f.symbol, &in[0]));
+    if (!in[0]) return SPARTA_OK;
+    SP_TRY(sp_match_constant_ints(m, 1, &f.times, &in[1]));
+    return sp_match_add(m, SP_OP_Mul, "", 2, in, NULL, out);
+}
+
+bool sp_match_is_size(const sp_node *n)
+{
+    const sp_node *shape = n->op == SP_OP_Mul ? sp_match_made_by(n->in[0], SP_OP_Shape) : NULL;
+    return shape && shape->in[0]->is_input && n->in[1]->constant;
 }
 
 sparta_status sp_match_shape_vector(sp_match *m, int n, const sp_expr *const *ints, sp_value **out)
@@ -151,19 +185,15 @@ sparta_status sp_match_shape_vector(sp_match *m, int n, const sp_expr *const *in
     int parts = 0, length = 0;
     *out = NULL;
     if (n < 1 || n > SPARTA_RANK) return SPARTA_OK;
-    for (int i = 0; i < n; i++) {
-        const char *symbol;
-        if (!sp_expr_is_const(ints[i], NULL) && !sp_expr_is_symbol(ints[i], &symbol)) return SPARTA_OK;
-    }
-    for (int i = 0; i < n; i++) { /* runs of constants, and symbols between them */
-        const char *symbol;
-        if (sp_expr_is_const(ints[i], &run[length])) length++;
+    for (int i = 0; i < n; i++) { /* runs of constants, and sizes between them */
+        const bool number = sp_expr_is_const(ints[i], &run[length]);
+        length += number;
         if (length && (i + 1 == n || !sp_expr_is_const(ints[i + 1], NULL))) {
             SP_TRY(sp_match_constant_ints(m, length, run, &part[parts++]));
             length = 0;
         }
-        if (!sp_expr_is_symbol(ints[i], &symbol)) continue;
-        SP_TRY(symbol_vector(m, symbol, &part[parts]));
+        if (number) continue;
+        SP_TRY(size_vector(m, ints[i], &part[parts]));
         if (!part[parts++]) return SPARTA_OK;
     }
     if (parts == 1)
@@ -190,6 +220,20 @@ static bool constant_target(const sp_value *x, const sp_dims *dims, int64_t *tar
     return true;
 }
 
+/* The first dim that is neither a number nor a symbol, 4*batch say, is what the others leave: -1. */
+static sparta_status leave_one(sp_match *m, sp_dims *dims)
+{
+    const char *symbol;
+    int64_t number;
+    for (int i = 0; i < dims->rank; i++) {
+        if (sp_expr_is_const(dims->dim[i], &number) || sp_expr_is_symbol(dims->dim[i], &symbol)) continue;
+        dims->dim[i] = sp_expr_const(m->g->arena, -1);
+        SP_NEED(m->g->cx, dims->dim[i]);
+        return SPARTA_OK;
+    }
+    return SPARTA_OK;
+}
+
 sparta_status sp_match_reshape_target(sp_match *m, const sp_value *x, const sp_dims *dims, sp_value **out)
 {
     int64_t target[SPARTA_RANK];
@@ -197,5 +241,15 @@ sparta_status sp_match_reshape_target(sp_match *m, const sp_value *x, const sp_d
     for (int i = 0; i < dims->rank; i++)
         if (sp_expr_is(dims->dim[i], 0)) return SPARTA_OK; /* an empty dim: 0 would mean "copy" */
     if (constant_target(x, dims, target)) return sp_match_constant_ints(m, dims->rank, target, out);
-    return sp_match_shape_vector(m, dims->rank, dims->dim, out);
+    sp_dims said = *dims;
+    SP_TRY(leave_one(m, &said));
+    return sp_match_shape_vector(m, said.rank, said.dim, out);
+}
+
+sparta_status sp_match_reshaped(sp_match *m, const char *name, const sp_dims *dims, sp_value **x)
+{
+    sp_value *in[] = {*x, NULL};
+    SP_TRY(sp_match_reshape_target(m, *x, dims, &in[1]));
+    *x = NULL;
+    return in[1] ? sp_match_add(m, SP_OP_Reshape, name, 2, in, NULL, x) : SPARTA_OK;
 }

@@ -43,7 +43,9 @@ static void complete(lower_node *ln)
         *mine = (lower_way){.im = ln->im, .us = ln->us};
         memcpy(mine->point, ln->point, sizeof mine->point);
     }
-    if (!rows->im && !ln->task.mask && !ln->pin) rows->im = &sp_implement_builtin;
+    if (rows->im || ln->task.mask || ln->pin) return;
+    rows->im = sp_implement_matches(&sp_implement_generated, &ln->task) ? &sp_implement_generated
+                                                                        : &sp_implement_builtin;
 }
 
 static bool has(const lower_node *ln, sp_layout way)
@@ -54,8 +56,7 @@ static bool has(const lower_node *ln, sp_layout way)
 sp_layout sp_lower_takes(const sp_node *n, const sp_implement *im, sp_layout layout, int i)
 {
     if (!im || (!im->kernel && sp_layout_has_lanes(layout))) return i == 0 ? layout : SP_LAYOUT_ROWS;
-    const sp_slot *slot = sp_implement_slot(im, n, i);
-    return slot ? sp_slot_layout(slot, layout) : SP_LAYOUT_ROWS;
+    return sp_implement_takes(im, n, i, layout);
 }
 
 /* Constants lie in rows and are converted when a session is made, if ever. */

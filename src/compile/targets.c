@@ -3,21 +3,31 @@
 #include "compile/lower.h"
 #include <string.h>
 
+static bool is_gpus(const char *name, size_t n)
+{
+    bool is = false;
+    for (int t = SP_CPU_TARGETS; t < SP_TARGETS; t++) {
+        const char *known = sp_target_name((sp_target)t);
+        is |= strlen(known) == n && !strncmp(known, name, n);
+    }
+    return is;
+}
+
 static sparta_status unknown(sparta_ctx *cx, const char *name, size_t n)
 {
     sp_text known;
     sp_text_init(&known, cx);
-    for (int t = 0; t < SP_TARGETS; t++)
+    for (int t = 0; t < SP_CPU_TARGETS; t++)
         sp_text_printf(&known, "%s%s", t ? ", " : "", sp_target_name((sp_target)t));
-    sp_fail(cx, SPARTA_E_USAGE, "options.target %.*s: unknown; this build knows %s",
-            (int)SP_MIN(n, (size_t)60), name, sp_text_str(&known));
+    sp_fail(cx, SPARTA_E_USAGE, "options.target %.*s: %s; give %s", (int)SP_MIN(n, (size_t)60), name,
+            is_gpus(name, n) ? "packages run on the CPU" : "there is no such target", sp_text_str(&known));
     sp_text_free(&known);
     return SPARTA_E_USAGE;
 }
 
 static sparta_status mark(sparta_ctx *cx, const char *name, size_t n, bool *wanted)
 {
-    for (int t = 0; t < SP_TARGETS; t++) {
+    for (int t = 0; t < SP_CPU_TARGETS; t++) {
         const char *known = sp_target_name((sp_target)t);
         if (strlen(known) != n || strncmp(known, name, n)) continue;
         wanted[t] = true;
@@ -28,7 +38,7 @@ static sparta_status mark(sparta_ctx *cx, const char *name, size_t n, bool *want
 
 sparta_status sp_lower_targets(sparta_ctx *cx, const char *list, lower_targets *out)
 {
-    bool wanted[SP_TARGETS] = {false};
+    bool wanted[SP_CPU_TARGETS] = {false};
     lower_targets all = {.foreign = true};
     bool found[SP_DEVICES] = {false};
     SP_TRY(sp_target_check(cx));
@@ -39,7 +49,7 @@ sparta_status sp_lower_targets(sparta_ctx *cx, const char *list, lower_targets *
         SP_TRY(mark(cx, p, n, wanted));
         p += n;
     }
-    for (int t = 0; t < SP_TARGETS; t++) { /* best first */
+    for (int t = 0; t < SP_CPU_TARGETS; t++) { /* best first */
         if (!wanted[t]) continue;
         all.target[all.n++] = (sp_target)t;
         const sp_device device = sp_target_device((sp_target)t);

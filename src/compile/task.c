@@ -23,6 +23,8 @@ sparta_status sp_lower_most_tokens(sparta_ctx *cx, const sp_graph *g, const sp_v
         if (s != SPARTA_OK) sp_ctx_clear(cx);
         if (size < 1 || !sp_int_mul(tokens, size, &tokens)) tokens = 0;
     }
+    if (g->most_tokens && v->dims.rank >= 2)
+        tokens = tokens ? SP_MIN(tokens, g->most_tokens) : g->most_tokens;
     *out = tokens;
     return SPARTA_OK;
 }
@@ -34,12 +36,24 @@ double sp_lower_modelled(const sp_task *t, const sp_implement *im)
            1e5; /* at 100 Gop/s */
 }
 
-sparta_status sp_lower_task(sparta_ctx *cx, const sp_graph *g, const sp_node *n, lower_node *out)
+sparta_status sp_lower_task(sparta_ctx *cx, const sp_graph *g, const sp_node *n, sp_target target,
+                            lower_node *out)
 {
     int64_t tokens = 0;
     out->kernel = -1;
     if (n->n_in && n->in[0]) SP_TRY(sp_lower_most_tokens(cx, g, n->in[0], &tokens));
-    return sp_implement_task(cx, n, tokens, &out->task);
+    SP_TRY(sp_implement_task(cx, n, target, tokens, &out->task));
+    out->task.timed = g->most_tokens ? tokens : 0;
+    return SPARTA_OK;
+}
+
+const sp_implement *sp_lower_first(const sp_task *t)
+{
+    for (int i = 0; i < sp_implement_count(); i++) {
+        const sp_implement *im = sp_implement_row(i);
+        if (!(im->format && t->mask) && sp_implement_matches(im, t)) return im;
+    }
+    return &sp_implement_builtin;
 }
 
 void sp_lower_forget(sparta_ctx *cx, lower_node *ln)

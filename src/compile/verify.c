@@ -19,6 +19,8 @@ typedef struct check {
     const sparta_package *package;
     sp_graph *g;
     const sp_tolerance *tolerance;
+    int plan;               /* of the package: 0, or one more than the other that it is */
+    int64_t most;           /* tokens that it takes */
     const char *item;       /* the symbol that counts items; NULL: there is none, or they are mixed */
     int64_t different, all; /* items of the references' run; of the package's */
     sp_symbols symbol;
@@ -27,14 +29,15 @@ typedef struct check {
 
 /* ------------------------------------------------------------------ sizes */
 
-/* Symbols in front (batch-like) are `items`, others TOKENS or as many as it takes, within their bounds. */
+/* Symbols in front (batch-like) are `items`, others TOKENS or as many as it takes, within their bounds and what the plan is for. */
 static sparta_status set_sizes(check *c, int64_t items)
 {
     static const bool fixed[SP_GRAPH_SYMBOLS]; /* none is */
     const sp_symbols *s = &c->symbol;
+    const int64_t tokens = SP_MIN(TOKENS, c->most);
     SP_TRY(sp_input_symbols(c->cx, c->g, &c->symbol));
     for (int i = 0; i < s->n; i++)
-        c->size[i] = SP_MIN(s->axis[i] == 0 ? items : TOKENS, sp_symbol_bound(c->g, s->name[i]));
+        c->size[i] = SP_MIN(s->axis[i] == 0 ? items : tokens, sp_symbol_bound(c->g, s->name[i]));
     return sp_sizes_that_run(c->cx, c->g, s->n, s->name, fixed, c->size);
 }
 
@@ -73,7 +76,8 @@ static sparta_status plan(check *c)
     SP_TRY(set_sizes(c, 1));
     const double cost = sp_ops_cost(c->cx, c->g, &(sp_bindings){c->symbol.n, c->symbol.name, c->size});
     if (item && repeats(c->g, item)) SP_TRY(sp_ops_items_apart(c->g, item, &apart));
-    const int64_t most = item ? SP_MIN(ITEMS, sp_symbol_bound(c->g, item)) : ITEMS;
+    const int64_t items = SP_MAX(1, SP_MIN(ITEMS, c->most / TOKENS)),
+                  most = item ? SP_MIN(items, sp_symbol_bound(c->g, item)) : items;
     const int64_t least = SP_MIN(apart ? 1 : MIXED, most);
     c->different = cost * (double)most <= BUDGET ? most : SP_MAX(least, (int64_t)(BUDGET / cost));
     c->item = apart ? item : NULL;
@@ -191,6 +195,7 @@ static sparta_status run_package(const check *c, int threads, const sparta_named
     sparta_status s = sparta_session_create(c->cx, c->package, &options, &session);
     if (s == SPARTA_OK) {
         sp_session_share_from(session, 0); /* a few tokens, by all threads */
+        sp_session_only(session, c->plan);
         s = sparta_session_run(c->cx, session, inputs, g->n_inputs, got, g->n_outputs);
     }
     if (s == SPARTA_OK) s = check_outputs(c, got, want, slack);
@@ -238,6 +243,10 @@ static sparta_status run_check(check *c)
 sparta_status sp_lower_verify(sparta_ctx *cx, const sparta_package *p, sp_graph *g,
                               const sp_tolerance *tolerance)
 {
-    check c = {.cx = cx, .package = p, .g = g, .tolerance = tolerance};
-    return run_check(&c);
+    for (int plan = 0; plan <= p->n_others; plan++) {
+        check c = {.cx = cx, .package = p, .g = g, .tolerance = tolerance, .plan = plan};
+        c.most = plan && p->other[plan - 1].most <= SP_FEW_TOKENS ? p->other[plan - 1].most : INT64_MAX;
+        SP_TRY(run_check(&c));
+    }
+    return SPARTA_OK;
 }

@@ -1,6 +1,6 @@
 /* device: the machine. Which targets (targets.def) it can run, its caches and cores, and its measured peaks.
  *
- * A device is what runs kernels: the CPU, for now. A target is what a kernel is compiled for, and belongs to one device: to compare two targets
+ * A device is what runs kernels: the CPU, or a GPU of NVIDIA's (cuda.h). A target is what a kernel is compiled for, and belongs to one device: to compare two targets
  * by which is better makes sense only where they have the same. `portable` is plain C and fits everywhere; its kernels are
  * inside the library. Peaks are measured, never looked up: a share of peak is a share of what this machine
  * did in the same run.
@@ -10,13 +10,14 @@
 
 #include "base/base.h"
 
-typedef enum { SP_DEVICE_CPU, SP_DEVICES } sp_device;
+typedef enum { SP_DEVICE_CPU, SP_DEVICE_CUDA, SP_DEVICES } sp_device;
 
 typedef enum {
 #define SP_TARGET(id, name, device, flags, probe) SP_TARGET_##id,
 #include "device/targets.def"
 #undef SP_TARGET
-    SP_TARGETS
+    SP_TARGETS,
+    SP_CPU_TARGETS = SP_TARGET_PORTABLE + 1 /* they come first */
 } sp_target;
 
 const char *sp_target_name(sp_target t);
@@ -24,6 +25,8 @@ sp_device sp_target_device(sp_target t); /* SP_DEVICES: there is no such target 
 const char *sp_target_flags(sp_target t);
 /* This CPU can run it, and the kernel keeps its registers. SPARTA_TARGET=name in the environment lowers what fits of its device. */
 bool sp_target_fits(sp_target t);
+/* The half of it that is about SPARTA_TARGET: of GPUs too, which say themselves what they run (cuda.h). */
+bool sp_target_allowed(sp_target t);
 /* E_USAGE when SPARTA_TARGET names no target: whoever sets it wants something. */
 sparta_status sp_target_check(sparta_ctx *cx) SP_MUST;
 sp_target sp_target_best(sp_device device);

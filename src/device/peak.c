@@ -140,7 +140,7 @@ static double window_avx2(uint64_t rounds)
 static const fma_window windows[] = {[SP_TARGET_AVX512] = window_avx512,
                                      [SP_TARGET_AVX2] = window_avx2,
                                      [SP_TARGET_PORTABLE] = window_portable};
-_Static_assert(SP_COUNT(windows) == SP_TARGETS, "a target without its window");
+_Static_assert(SP_COUNT(windows) == SP_CPU_TARGETS, "a target without its window");
 
 static double rate_of(fma_window window, uint64_t rounds, double *took)
 {

@@ -25,6 +25,12 @@ static bool cpu_any(void)
     return true;
 }
 
+/* Which targets a GPU runs is asked of the GPU (cuda.h). */
+static bool no_cpu(void)
+{
+    return false;
+}
+
 static const struct {
     const char *name, *flags;
     sp_device device;
@@ -73,16 +79,23 @@ sparta_status sp_target_check(sparta_ctx *cx)
 {
     sp_target t;
     if (!wanted() || sp_target_parse(wanted(), &t)) return SPARTA_OK;
-    return sp_fail(cx, SPARTA_E_USAGE,
-                   "SPARTA_TARGET: there is no target \"%s\"; it is avx512, avx2 or portable, or not set",
-                   wanted());
+    return sp_fail(
+        cx, SPARTA_E_USAGE,
+        "SPARTA_TARGET: there is no target \"%s\"; it is avx512, avx2 or portable, of a GPU sm_90a "
+        "or sm_80, or not set",
+        wanted());
+}
+
+bool sp_target_allowed(sp_target t)
+{
+    sp_target best;
+    if (!known(t)) return false;
+    return !sp_target_parse(wanted(), &best) || targets[best].device != targets[t].device || t >= best;
 }
 
 bool sp_target_fits(sp_target t)
 {
-    sp_target best;
-    if (!known(t) || !targets[t].probe()) return false;
-    return !sp_target_parse(wanted(), &best) || targets[best].device != targets[t].device || t >= best;
+    return known(t) && targets[t].probe() && sp_target_allowed(t);
 }
 
 sp_target sp_target_best(sp_device device)

@@ -62,10 +62,22 @@ static int digits(int64_t c)
     return n;
 }
 
+/* The canonical form: no term twice, the largest first; coefficients that can be negated; atoms in order. */
+static bool is_canonical(int n, const term *t)
+{
+    for (int i = 0; i < n; i++) {
+        if (!t[i].c || t[i].c == INT64_MIN || (i && sp_monomial_compare(&t[i - 1], &t[i]) >= 0)) return false;
+        for (int k = 1; k < t[i].n; k++)
+            if (sp_atom_compare(t[i].atoms[k - 1], t[i].atoms[k]) > 0) return false;
+    }
+    return true;
+}
+
 sparta_status sp_expr_make(sp_arena *a, int n, const term *terms, const sp_expr **out)
 {
     int depth = 0, length = 1;
     if (n > SP_EXPR_TERMS) return SPARTA_E_LIMIT;
+    SP_ASSERT(is_canonical(n, terms));
     for (int i = 0; i < n; i++) {
         length += 1 + digits(terms[i].c);
         for (int k = 0; k < terms[i].n; k++) {

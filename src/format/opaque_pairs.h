@@ -1,4 +1,4 @@
-/* pairs(K): rows two by two, for unstructured weights that are a twentieth to two fifths full. K columns make a range (none: all); in each
+/* pairs(K): rows two by two, for unstructured weights. K columns make a range (none: all); in each
  * range rows that have equally many elements, and if possible the same columns, make a pair:
  *
  *      k 0 1 2 3 4 5 6                jobs     0 2  4 2     rows 0 and 2: 4 columns shared, and 2 more of each

@@ -32,14 +32,7 @@ static void replace_output(sp_graph *g, sp_value *old, sp_value *by)
     swap_names(g, old, by);
 }
 
-void sp_graph_replace(sp_graph *g, sp_value *old, sp_value *by)
-{
-    if (old == by) return;
-    for (int i = 0; i < g->n_nodes; i++) replace_in(g->node[i], old, by);
-    replace_output(g, old, by);
-}
-
-void sp_graph_replace_among(sp_graph *g, const sp_users *u, sp_value *old, sp_value *by)
+void sp_graph_replace(sp_graph *g, const sp_users *u, sp_value *old, sp_value *by)
 {
     if (old == by) return;
     for (int i = u->first[old->id], last = -1; i < u->first[old->id + 1]; last = u->user[i++])

@@ -374,6 +374,12 @@ bool sp_node_is_product(const sp_node *n)
     return p && p->layer;
 }
 
+bool sp_node_is_fused(const sp_node *n)
+{
+    const sp_multiply *p = sp_multiply_of(n->op);
+    return p && p->fused;
+}
+
 bool sp_node_takes_matrix(const sp_node *n, bool *turned)
 {
     const sp_multiply *p = sp_multiply_of(n->op);

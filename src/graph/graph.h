@@ -109,8 +109,9 @@ struct sp_graph {
     sp_map *by_name; /* value name -> id */
     /* Data of constants that others made for this graph; freed with it; may be NULL. */
     sp_arena *adopted;
-    int fresh;      /* number of the next fresh name */
-    int64_t folded; /* multiplications that folding constants has taken, in all inferences together */
+    int fresh;           /* number of the next fresh name */
+    int64_t most_tokens; /* products have at most so many tokens; 0: not known; not in the text */
+    int64_t folded;      /* multiplications that folding constants has taken, in all inferences together */
 };
 
 sparta_status sp_graph_create(sparta_ctx *cx, const char *name, sp_graph **out) SP_MUST;
@@ -156,11 +157,10 @@ bool sp_graph_is_annotation(const char *name);
 sparta_status sp_graph_check_attrs(sparta_ctx *cx, sp_op_id op, const sp_attrs *attrs) SP_MUST;
 
 /* Changing. */
-/* All uses. An output keeps its name and id: `by` takes them over. Where it cannot (it is an input, a constant or an
- * output itself) the output stays with `old`, and whoever produces it lives on. */
-void sp_graph_replace(sp_graph *g, sp_value *old, sp_value *by);
 /* Does a node multiply by a weight, or activations by each other? Such nodes are the layers of reports. */
 bool sp_node_is_product(const sp_node *n);
+/* Is it the product that kernels run, with a packed weight and an epilogue (builtin/multiply.def)? */
+bool sp_node_is_fused(const sp_node *n);
 /* Does it multiply by a matrix, its second operand, and does that lie as (k, n) = (inputs, outputs)? */
 bool sp_node_takes_matrix(const sp_node *n, bool *turned);
 int sp_graph_uses(const sp_graph *g, const sp_value *v); /* nodes (counted per input slot) and outputs */
@@ -172,9 +172,10 @@ typedef struct sp_users {
     int *first, *user;
 } sp_users;
 sparta_status sp_graph_users(const sp_graph *g, sp_arena *arena, sp_users *out) SP_MUST;
-/* sp_graph_replace for one of many, with an index that was made before: whoever came to have `old` since is not seen, which in
- * topological order is nobody. */
-void sp_graph_replace_among(sp_graph *g, const sp_users *u, sp_value *old, sp_value *by);
+/* All uses, by an index that was made before: whoever came to have `old` since is not seen, which in topological order is nobody. An output keeps
+ * its name and id: `by` takes them over. Where it cannot (it is an input, a constant or an output itself) the output stays with `old`, and
+ * whoever produces it lives on. */
+void sp_graph_replace(sp_graph *g, const sp_users *u, sp_value *old, sp_value *by);
 /* A node of the graph (just added, say) to the place before node[at], 0 <= at <= n_nodes. */
 void sp_graph_move_node(sp_graph *g, int at, sp_node *node);
 /* Input i is `v`; inputs up to it that the node did not have are absent. */

@@ -1,5 +1,5 @@
 /* The table of implements, their points and slots, the tasks they look at, and kernel texts from templates and parameters. */
-#include "implement/implement.h"
+#include "implement/generated.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +28,8 @@ const sp_implement *sp_implement_find(const char *name)
 
 sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_target target, sp_text *out)
 {
+    const sp_panel_kernel *row = sp_panel_find(kernel);
+    if (row && row->generated) return sp_implement_write(kernel, parameters, target, out);
     sp_text_printf(out, "/* sparta %s: kernel %s, target %s%s%s */\n", SPARTA_VERSION, kernel,
                    sp_target_name(target), *parameters ? ", " : "", parameters);
     sp_text_printf(out, "#define KERNEL __attribute__((visibility(\"default\")))\n");
@@ -133,7 +135,7 @@ bool sp_implement_point(const sp_implement *im, int k, sp_task *t)
 bool sp_implement_weight(const sp_node *n, sparta_tensor *view)
 {
     bool turned;
-    if (n->op != SP_OP_Linear || !sp_node_takes_matrix(n, &turned)) return false;
+    if (!sp_node_is_fused(n) || !sp_node_takes_matrix(n, &turned)) return false;
     const sparta_tensor *w = n->in[1]->constant;
     if (!w || !w->data || w->rank != 2 || w->dtype != SPARTA_F32) return false;
     *view = *w;
@@ -148,6 +150,8 @@ bool sp_implement_weight(const sp_node *n, sparta_tensor *view)
 static bool same_tokens(const sp_node *n, int i)
 {
     const sp_dims *a = &n->in[i]->dims, *y = &n->out[0]->dims;
+    /* (B, S, heads*D) is no (tokens, heads*D): the rank says where heads are */
+    if (n->op == SP_OP_RotaryEmbedding) return false;
     if (a->rank != y->rank || a->rank < 2) return false;
     for (int d = 0; d + 1 < a->rank; d++)
         if (!sp_expr_equal(a->dim[d], y->dim[d])) return false;
@@ -171,13 +175,17 @@ static sparta_status look_at_weight(sparta_ctx *cx, const sparta_tensor *w, sp_t
     return sp_mask_fill(cx, t->mask, 4, 1, &t->strip_fill);
 }
 
-sparta_status sp_implement_task(sparta_ctx *cx, const sp_node *n, int64_t tokens, sp_task *out)
+sparta_status sp_implement_task(sparta_ctx *cx, const sp_node *n, sp_target target, int64_t tokens,
+                                sp_task *out)
 {
     sparta_tensor w;
     sp_task t = {.node = n, .tokens = tokens, .strict = sp_ctx_strict(cx), .each = n->n_out == 1};
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && !n->in[i]->constant) t.each = t.each && same_tokens(n, i);
+    if (target != SP_TARGET_PORTABLE) SP_TRY(sp_implement_layouts(cx, n, &t.generated));
+    t.each = t.each && !t.generated; /* a nest says all axes, and is timed with them */
     const sparta_status s = sp_implement_weight(n, &w) ? look_at_weight(cx, &w, &t) : SPARTA_OK;
+    t.library = t.mask && sp_implement_library(target);
     if (s == SPARTA_OK)
         *out = t;
     else
@@ -206,10 +214,18 @@ sp_layout sp_implement_layout(const sp_implement *im)
     return sp_slot_layout(im->kernel ? &sp_panel_find(im->kernel)->slots.out : &anything, SP_LAYOUTS);
 }
 
+sp_layout sp_implement_takes(const sp_implement *im, const sp_node *n, int i, sp_layout result)
+{
+    const sp_slot *slot = sp_implement_slot(im, n, i);
+    if (!slot || (n->in[i] && n->in[i]->constant && slot->layouts & SP_IN(ROWS))) return SP_LAYOUT_ROWS;
+    return sp_slot_layout(slot, result);
+}
+
 static bool fits(const sp_slot *s, const sp_value *v)
 {
-    return s && v->typed && s->dtypes >> v->dtype & 1 && (!s->constant || v->constant) &&
-           (!(s->layouts & SP_IN_LANES) || sp_implement_tokens(v));
+    if (!s || !v->typed || !(s->dtypes >> v->dtype & 1) || (s->constant && !v->constant)) return false;
+    if (v->constant && s->layouts & SP_IN(ROWS)) return true;
+    return !(s->layouts & SP_IN_LANES) || sp_implement_tokens(v);
 }
 
 bool sp_implement_matches(const sp_implement *im, const sp_task *t)

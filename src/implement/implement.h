@@ -8,20 +8,22 @@
  *
  *     strip4    Linear   weight in strips of 4 rows, blocks present only      4x1 and every block whose rows divide by 4
  *     quads     Linear   strips of 4 rows, inputs sorted by the rows that have them     1x1, 2x1, n:m, mixtures: no zero is stored
- *     pairs     Linear   rows of one length two by two, in ranges of inputs    1x1 from 60 % on: no zero, no surprising loop
+ *     pairs     Linear   rows of one length two by two, in ranges of inputs    1x1, n:m, 2x1: no zero, no surprising loop
  *     dense4    Linear   the same strips with all blocks                      the dense competitor
  *     onednn    Linear   dense rows, by oneDNN where it is found              the other dense competitor
  *     walk      Linear   weight in any format, by the generic walker          only where a schedule asks for a format that no other has
  *     few_*     Linear   1 to 16 tokens in rows, the weight read once: bitmap, csr, strips of 16 rows, dense       memory-bound
  *     attention, norm, map, embed                                             the rest of a transformer, on panels
  *     interact                                                                the dots of a recommender's features, on panels
- *     pack, unpack        conversions between rows and layouts with lanes, where compile puts them
+ *     generated, generated_lanes                                             what index notation says (room emit), in rows and on panels: code that nobody wrote
+ *     to_lanes, to_rows   conversions between rows and layouts with lanes, where compile puts them
  *     builtin   anything                                                      the reference
  */
 #ifndef SP_IMPLEMENT_H
 #define SP_IMPLEMENT_H
 
 #include "device/device.h"
+#include "emit/emit.h"
 #include "jit/jit.h"
 #include "store/store.h"
 #include "graph/graph.h"
@@ -62,9 +64,11 @@ struct sp_task {
     bool conversion;      /* an Identity that changes the layout */
     bool each;            /* every token is computed by itself */
     int64_t tokens;       /* the most there can be; 0: not known */
+    int64_t timed;        /* candidates are timed with so many tokens; 0: the usual number */
     double
         strip16_fill; /* slots that 16x1 strips would store over elements present; 0: not looked at, tokens are many */
-    bool library; /* other people's libraries may compete (sp_implement_library) */
+    bool library;       /* other people's libraries may compete (sp_implement_library) */
+    unsigned generated; /* a bit for each layout in which code for the node can be generated */
 };
 
 typedef struct sp_implement {
@@ -107,11 +111,14 @@ const sp_implement *sp_implement_row(int i);
 const sp_implement *sp_implement_find(const char *name); /* or NULL */
 /* A Linear's weight as (n, k), whichever way it lies; false when it is not a 2-D f32 constant. */
 bool sp_implement_weight(const sp_node *n, sparta_tensor *view);
-/* The task of a typed node that has at most this many tokens (0: not known); of a Linear with its mask and what is found in it. */
-sparta_status sp_implement_task(sparta_ctx *cx, const sp_node *n, int64_t tokens, sp_task *out) SP_MUST;
+/* The task of a typed node that has at most this many tokens (0: not known), to be run by code for a target; of a Linear with its mask and
+ * what is found in it. */
+sparta_status sp_implement_task(sparta_ctx *cx, const sp_node *n, sp_target target, int64_t tokens,
+                                sp_task *out) SP_MUST;
 void sp_implement_task_free(sparta_ctx *cx, sp_task *t);
 
-/* Text of a panel kernel with its parameters as #defines ("FORM=1 CRD=2 STAT=0"): where it came from, the ABI, the template. */
+/* Text of a panel kernel with its parameters as #defines ("FORM=1 CRD=2 STAT=0"): where it came from, the ABI, the template. The parameters of a
+ * generated one are the text of its nest. */
 sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_target target,
                                 sp_text *out) SP_MUST;
 
@@ -133,6 +140,21 @@ sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool w
 
 /* What an implement takes as input i of a node: the slot of its kernel; the builtin takes rows of any type. NULL: no such operand. */
 const sp_slot *sp_implement_slot(const sp_implement *im, const sp_node *n, int i);
+/* Where input i of a node lies when the result lies in `result`: as its slot says, and constants in rows where they may. */
+sp_layout sp_implement_takes(const sp_implement *im, const sp_node *n, int i, sp_layout result);
+/* Is its text written by room emit? Such kernels take the operands of a nest: that of the node by itself (sp_implement_nest), or of a chain of
+ * nodes (compile/fuse.c). */
+static inline bool sp_implement_generates(const sp_implement *im)
+{
+    return im->kernel && sp_panel_find(im->kernel)->generated;
+}
+/* Does an operator that has a nest move elements and compute nothing? */
+bool sp_implement_only_moves(sp_op_id op);
+/* The nest of a node, as the row `generated` or `generated_lanes` runs it; slot and can as sp_emit_node. */
+sparta_status sp_implement_nest(sparta_ctx *cx, const sp_implement *im, const sp_node *n, sp_nest *out,
+                                int *slot, bool *can) SP_MUST;
+/* Layouts in which code for a node can be generated, a bit each. */
+sparta_status sp_implement_layouts(sparta_ctx *cx, const sp_node *n, unsigned *out) SP_MUST;
 /* Where its results lie: in the first layout of their slot. */
 sp_layout sp_implement_layout(const sp_implement *im);
 static inline bool sp_implement_in_lanes(const sp_implement *im)

@@ -42,8 +42,8 @@ static void parameters(const sp_implement *im, const sp_task *t, sp_text *out)
     sp_linear_epilogue(t, out);
 }
 
-/* Rows whose weight comes in ranges of inputs, which double: knob RANGE. One as long as the input is the last that makes a difference. */
-static const int lengths[] = {128, 256, 512};
+/* Rows whose weight comes in ranges of inputs: knob RANGE. One as long as the input is the last that makes a difference. */
+static const int lengths[] = {128, 256, 512}, pairs_lengths[] = {128, 192, 256};
 static int64_t range_of(const sp_task *t)
 {
     return sp_point_get(t->point, "RANGE", lengths[0]);
@@ -116,13 +116,12 @@ const sp_implement sp_implement_quads = {.name = "quads",
 
 /* ------------------------------------------------------------------ pairs */
 
-/* For sparse and unstructured weights: no zero is stored, and in each range of inputs rows of one length go two by two, those first that
- * have inputs in common (panel/kernel_pairs.h). Where few are present it beats quads, whose 15 loops are then short and end in a mispredicted branch
- * each; where many are, quads share more loads. Blocks of 4 rows are strip4's; above two fifths quads are faster. */
+/* For unstructured weights: no zero is stored, and in each range of inputs rows of one length go two by two, those first that have inputs in
+ * common (panel/kernel_pairs.h). Where few are present it beats quads, whose 15 loops are then short and end in a mispredicted branch
+ * each; where many are, quads share more loads, which is the faster one where there are 32 registers. Blocks of 4 rows are strip4's. */
 static bool match_pairs(const sp_task *t)
 {
-    return sp_linear_match(t) && !t->strict &&
-           (t->asked || (t->pattern.density <= 0.4 && t->strip_fill > 1.5));
+    return sp_linear_match(t) && !t->strict && (t->asked || (!t->pattern.dense && t->strip_fill > 1.2));
 }
 
 /* A weight costs its multiply-add and hardly more, because loads go on meanwhile; a row in a range what its sums are fetched and put back
@@ -133,7 +132,7 @@ static double cost_pairs(const sp_task *t)
            (double)t->n * (ranges_of(t) * 2.6 + 12);
 }
 
-static const sp_knob pairs_knobs[] = {{"RANGE", 2, lengths, NULL}};
+static const sp_knob pairs_knobs[] = {{"RANGE", SP_COUNT(pairs_lengths), pairs_lengths, NULL}};
 static const sp_space pairs_space = {SP_COUNT(pairs_knobs), pairs_knobs, range_differs};
 
 const sp_implement sp_implement_pairs = {.name = "pairs",

@@ -6,31 +6,56 @@
 /* Of one head of input i; 0: none. */
 static int64_t head_rows(const sp_node *n, int i)
 {
-    const int64_t heads = sp_attr_int(&n->attrs, "heads", 0);
+    const int64_t all = sp_attr_int(&n->attrs, "heads", 0),
+                  heads = i ? sp_attr_int(&n->attrs, "kv_heads", all) : all;
+    const sp_dims *x = &n->in[i]->dims;
     int64_t features = 0;
-    sp_expr_is_const(n->in[i]->dims.dim[2], &features);
+    sp_expr_is_const(x->dim[x->rank - 1], &features);
+    if (x->rank == 4) return features;
     return heads > 0 && features % heads == 0 ? features / heads : 0;
 }
 
-/* All heads of one panel of queries, scores kept in cache. Heads of q and k and those of v have any number of rows. */
+/* Heads of q and k and those of v have any number of rows; k and v may lie as in a cache. */
+static bool has_heads(const sp_node *n)
+{
+    for (int i = 0; i < 3; i++)
+        if (!n->in[i] || (n->in[i]->dims.rank != 3 && !(i && n->in[i]->dims.rank == 4))) return false;
+    if (n->n_in > 3 && n->in[3] && n->in[3]->dims.rank > 4) return false;
+    return head_rows(n, 0) > 0 && head_rows(n, 2) > 0;
+}
+
+/* All heads of one panel of queries, scores kept in cache. */
 static bool match_attention(const sp_task *t)
 {
     const sp_node *n = t->node;
-    for (int i = 0; i < 3; i++)
-        if (!n->in[i] || n->in[i]->dims.rank != 3) return false;
-    if (n->n_in > 3 && n->in[3] && n->in[3]->dims.rank > 4) return false;
-    return head_rows(n, 0) > 0 && head_rows(n, 2) > 0;
+    return has_heads(n) && n->in[1]->dims.rank == 3 && n->in[2]->dims.rank == 3;
+}
+
+/* On rows: what lies in a cache, and few queries, which would leave most of a panel idle. */
+static bool match_attention_rows(const sp_task *t)
+{
+    return has_heads(t->node) && (sp_implement_few(t) || !match_attention(t));
 }
 
 static void heads(const sp_implement *im, const sp_task *t, sp_text *out)
 {
     (void)im;
-    sp_text_printf(out, "DIM_K=%ld DIM_V=%ld NAN0=%d", (long)head_rows(t->node, 0),
-                   (long)head_rows(t->node, 2), sp_attr_int(&t->node->attrs, "nan_to_zero", 0) != 0);
+    const sp_attrs *a = &t->node->attrs;
+    sp_text_printf(out, "DIM_K=%ld DIM_V=%ld NAN0=%d WINDOW=%d CAPPED=%d MASK=%d",
+                   (long)head_rows(t->node, 0), (long)head_rows(t->node, 2),
+                   sp_attr_int(a, "nan_to_zero", 0) != 0,
+                   sp_attr_int(a, "left", -1) >= 0 || sp_attr_int(a, "right", -1) >= 0,
+                   sp_attr_float(a, "softcap", 0) > 0, sp_attention_mask(t->node));
 }
 
-const sp_implement sp_implement_attention = {
-    .name = "attention", .kernel = "attention", .match = match_attention, .parameters = heads};
+const sp_implement sp_implement_attention = {.name = "attention",
+                                             .kernel = "attention",
+                                             .match = match_attention,
+                                             .parameters = heads},
+                   sp_implement_attention_rows = {.name = "attention_rows",
+                                                  .kernel = "attention_rows",
+                                                  .match = match_attention_rows,
+                                                  .parameters = heads};
 
 /* ------------------------------------------------------------------ norm */
 
@@ -39,7 +64,7 @@ static bool is_vector(const sp_value *v, const sp_expr *features)
     return !v || (v->dims.rank == 1 && sp_expr_equal(v->dims.dim[0], features));
 }
 
-/* Layer normalisation of the last axis with constant gain and shift. */
+/* Normalisation of the last axis with constant gain and shift. */
 static bool match_norm(const sp_task *t)
 {
     const sp_node *n = t->node;
@@ -51,14 +76,35 @@ static bool match_norm(const sp_task *t)
            is_vector(n->n_in > 2 ? n->in[2] : NULL, features);
 }
 
-const sp_implement sp_implement_norm = {.name = "norm", .kernel = "norm", .match = match_norm};
+const sp_implement sp_implement_norm = {.name = "norm", .kernel = "norm", .match = match_norm},
+                   sp_implement_rms = {.name = "rms", .kernel = "rms", .match = match_norm};
+
+/* ------------------------------------------------------------------ rotary */
+
+/* Heads side by side, with tables that have a row for every token. */
+static bool match_rotary(const sp_task *t)
+{
+    const sp_node *n = t->node;
+    const int64_t heads = sp_attr_int(&n->attrs, "num_heads", 0);
+    int64_t features;
+    if (n->n_in != 3 || n->in[0]->dims.rank != 3 || heads < 1) return false;
+    for (int i = 1; i < 3; i++)
+        if (!n->in[i] || n->in[i]->dims.rank != 3) return false;
+    for (int i = 1; i < 3; i++)
+        for (int d = 0; d < 2; d++)
+            if (!sp_expr_equal(n->in[0]->dims.dim[d], n->in[i]->dims.dim[d])) return false;
+    return sp_expr_is_const(n->in[0]->dims.dim[2], &features) && features % heads == 0;
+}
+
+const sp_implement sp_implement_rotary = {.name = "rotary", .kernel = "rotary", .match = match_rotary};
 
 /* ------------------------------------------------------------------ map */
 
-/* Sums of two values of the same shape, and activations, element by element. */
+/* Sums and products of two values of the same shape, and activations, element by element. */
 static bool match_map(const sp_task *t)
 {
     const sp_node *n = t->node;
+    if (sp_word_of(n->op, &n->attrs) < 0) return false;
     for (int i = 0; i < n->n_in; i++)
         if (!n->in[i] || n->in[i]->constant || !sp_dims_equal(&n->in[i]->dims, &n->out[0]->dims))
             return false;
@@ -89,7 +135,7 @@ static bool match_embed(const sp_task *t)
 
 const sp_implement sp_implement_embed = {.name = "embed", .kernel = "embed", .match = match_embed};
 
-/* Dot products of pairs of vectors, item by item. */
+/* Dot products of vectors, two by two, item by item. */
 static bool match_interact(const sp_task *t)
 {
     const sp_node *n = t->node;
@@ -112,8 +158,10 @@ static bool match_conversion(const sp_task *t)
     return t->conversion;
 }
 
-const sp_implement sp_implement_pack = {.name = "pack", .kernel = "pack", .match = match_conversion},
-                   sp_implement_unpack = {.name = "unpack", .kernel = "unpack", .match = match_conversion};
+const sp_implement sp_implement_to_lanes = {.name = "to_lanes",
+                                            .kernel = "to_lanes",
+                                            .match = match_conversion},
+                   sp_implement_to_rows = {.name = "to_rows", .kernel = "to_rows", .match = match_conversion};
 
 static bool match_all(const sp_task *t)
 {

@@ -143,6 +143,7 @@ static sparta_status read_graph(sp_importer *im, sp_bytes graph)
     SP_TRY(each(im, graph, GRAPH_SPARSE, refuse_sparse));
     SP_TRY(each(im, graph, GRAPH_INITIALIZER, add_initializer));
     SP_TRY(each(im, graph, GRAPH_INPUT, sp_onnx_add_input));
+    SP_TRY(sp_onnx_relate_dims(im));
     SP_TRY(each(im, graph, GRAPH_NODE, sp_onnx_declare_node));
     SP_TRY(each(im, graph, GRAPH_NODE, sp_onnx_add_node));
     SP_TRY(each(im, graph, GRAPH_OUTPUT, add_output));

@@ -109,7 +109,8 @@ typedef struct sp_importer {
     sp_map *symbols;    /* symbol in use -> index in `meant` */
     sp_map *renamed;    /* dim_param as the file has it -> index in `meant` */
     const char **meant; /* symbols as they stand in our expressions */
-    int n_symbols, symbol_capacity, suffix;
+    const char **said;  /* and as the file has them */
+    int n_symbols, symbol_capacity, said_capacity, suffix;
 } sp_importer;
 
 /* tensor.c. `external` is NULL where external data is not allowed. `data` is in the file, or in `arena` when
@@ -134,6 +135,8 @@ sparta_status sp_onnx_open_external(sp_importer *im, const sp_onnx_external *e, 
 
 /* value.c */
 sparta_status sp_onnx_add_input(sp_importer *im, sp_bytes info) SP_MUST;
+/* After all inputs: a dim called "past + 1" is one more than the dim called "past". */
+sparta_status sp_onnx_relate_dims(sp_importer *im) SP_MUST;
 sparta_status sp_onnx_info_name(sp_importer *im, sp_bytes info, const char **name) SP_MUST;
 
 /* attribute.c: an AttributeProto; everything in the scratch arena. */

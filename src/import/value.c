@@ -1,7 +1,8 @@
 /* value.c: the inputs of a model: their types and dims. A named dim is a symbol; the same name is the same
  * symbol everywhere. A dim without a name, or with one that says nothing (-1, ?), is a symbol of its own, called
  * after its input and axis, so that a person can type it: input_ids_1. Names that are no symbols are mangled by
- * expr; two names that would become one are kept apart here. */
+ * expr; two names that would become one are kept apart here. A name that is arithmetic on other names ("past + 1",
+ * as PyTorch's exporter and optimum write the length of a mask) is what it says. */
 #include "import/onnx.h"
 #include <string.h>
 
@@ -10,9 +11,11 @@
 static sparta_status remember(sp_importer *im, const char *key, const char *symbol)
 {
     SP_GROW(im->keep, im->meant, im->n_symbols, im->symbol_capacity);
-    im->meant[im->n_symbols] = symbol;
+    SP_GROW(im->keep, im->said, im->n_symbols, im->said_capacity);
     key = sp_arena_string(im->keep, key);
     SP_NEED(im->cx, key);
+    im->meant[im->n_symbols] = symbol;
+    im->said[im->n_symbols] = key;
     SP_TRY(sp_map_put(im->renamed, key, im->n_symbols));
     SP_TRY(sp_map_put(im->symbols, symbol, im->n_symbols));
     im->n_symbols++;
@@ -195,4 +198,64 @@ sparta_status sp_onnx_add_input(sp_importer *im, sp_bytes info)
     if (read_type(im, type, name, &dtype, &dims) != SPARTA_OK)
         return sp_fail_in(im->cx, "input '%.200s'", name);
     return sp_graph_add_input(im->g, name, dtype, &dims, NULL);
+}
+
+/* ------------------------------------------------------------------ dims that are arithmetic on others */
+
+enum { ARITHMETIC_LENGTH = 200 };
+
+/* Words and numbers with + or * between them: a minus or a slash in a name is more often a hyphen or a path. */
+static bool is_arithmetic(const char *text)
+{
+    bool any = false, word = false;
+    if (strlen(text) > ARITHMETIC_LENGTH) return false;
+    for (const char *p = text; *p; p++) {
+        if (is_word(*p) || *p == '_' || *p == '.') {
+            if (word && p[-1] == ' ') return false;
+            word = true;
+        } else if (*p == '+' || *p == '*') {
+            if (!word) return false;
+            any = true;
+            word = false;
+        } else if (*p != ' ')
+            return false;
+    }
+    return any && word;
+}
+
+typedef struct relation {
+    const sp_importer *im;
+    bool known; /* every symbol is a dim of an input, under its own name */
+} relation;
+
+static void look_up(void *arg, const char *name)
+{
+    relation *r = arg;
+    int64_t index;
+    if (!sp_map_get(r->im->renamed, name, &index) || strcmp(r->im->meant[index], name) != 0) r->known = false;
+}
+
+static sparta_status relate(sp_importer *im, const sp_expr **dim)
+{
+    const char *name;
+    int64_t index;
+    const sp_expr *means;
+    if (!sp_expr_is_symbol(*dim, &name) || !sp_map_get(im->symbols, name, &index)) return SPARTA_OK;
+    if (!is_arithmetic(im->said[index])) return SPARTA_OK;
+    SP_TRY(sp_expr_parse(im->g->arena, im->said[index], &means));
+    relation r = {im, !sp_expr_is_const(means, NULL)};
+    sp_expr_symbols(means, look_up, &r);
+    if (r.known) *dim = means;
+    return SPARTA_OK;
+}
+
+sparta_status sp_onnx_relate_dims(sp_importer *im)
+{
+    for (int i = 0; i < im->g->n_inputs; i++) {
+        sp_value *v = im->g->input[i];
+        for (int d = 0; d < v->dims.rank; d++)
+            if (relate(im, &v->dims.dim[d]) != SPARTA_OK)
+                return sp_fail_in(im->cx, "input '%.200s'", v->name);
+    }
+    return SPARTA_OK;
 }

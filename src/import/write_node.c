@@ -92,8 +92,9 @@ static sparta_status put_word(linear *l, const sp_node *n, const sp_word *word)
 {
     const char *op = sp_builtin_row(word->op)->name;
     if (word->slot) return step(l, op, word->slot == 2 ? "Bias" : "Residual", n->in[word->slot]->name, NULL);
-    const sp_attr a = {.name = "approximate", .kind = SP_ATTR_STRING, .s = word->approximate};
-    return step(l, op, op, NULL, &(sp_attrs){word->approximate ? 1 : 0, &a});
+    sp_attr a = {.name = "approximate", .kind = SP_ATTR_STRING, .s = word->approximate};
+    if (word->alpha != 0) a = (sp_attr){.name = "alpha", .kind = SP_ATTR_FLOAT, .f = word->alpha};
+    return step(l, op, op, NULL, &(sp_attrs){word->approximate || word->alpha != 0, &a});
 }
 
 static sparta_status transpose_weight(linear *l, const char **w)

@@ -1,5 +1,6 @@
 /* write_opset.c: the lowest opset, from 21 on, that has every operator and type of a graph, and the IR version that goes with
  * it. Most runtimes are behind ONNX's newest: a file asks for no more than it needs. */
+#include "builtin/epilogue.h"
 #include "import/write.h"
 
 /* Attributes and inputs of operators that came after opset 21. */
@@ -38,6 +39,11 @@ static int of_node(const sp_node *n)
         n->in[0]->dtype != n->in[1]->dtype && n->in[0]->dtype != SPARTA_I32)
         opset = SP_MAX(opset, 23);
     if (n->op == SP_OP_TopK && n->in[0]->typed && n->in[0]->dtype == SPARTA_BF16) opset = SP_MAX(opset, 24);
+    sp_words words = {0};
+    if (n->op == SP_OP_Linear &&
+        !sp_words_of(&n->attrs, n->n_in > 2 && n->in[2], n->n_in > 3 && n->in[3], &words))
+        for (int i = 0; i < words.n; i++)
+            opset = SP_MAX(opset, sp_builtin_row(sp_word_row(words.word[i])->op)->since);
     if (bf16_since_22(n->op) && n->in[0]->typed && n->in[0]->dtype == SPARTA_BF16) opset = SP_MAX(opset, 22);
     return opset;
 }

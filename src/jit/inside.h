@@ -51,6 +51,14 @@ sparta_status sp_compiler_run(sparta_ctx *cx, const sp_compiler *c, sp_target ta
                               const char *folder) SP_MUST;
 const char *sp_compiler_flags(sp_device device); /* common to all its targets */
 
+/* ------------------------------------------------------------------ nvrtc.c */
+
+/* A GPU's architecture, 90 for 9.0: can NVRTC make code for it? */
+bool sp_nvrtc_knows(int architecture);
+/* As sp_nvrtc_compile (gpu.h), for "--gpu-architecture=..."; sm_ gives a cubin, compute_ PTX. */
+sparta_status sp_nvrtc_compile_for(const sp_complaint *c, const char *architecture, const char *text,
+                                   void **image, size_t *size, char *log, size_t log_size) SP_MUST;
+
 /* ------------------------------------------------------------------ object.c: what this process has loaded */
 
 /* Load (or share) an object; `key`, when given, is remembered so that the memory rung finds it. */

@@ -152,6 +152,7 @@ sparta_status sp_jit_get(sparta_ctx *cx, sp_target target, const char *text, con
     request r = {.target = target, .text = text, .cache.dir = -1};
     const sp_object *found = NULL;
     sp_jit_rung from = SP_JIT_MEMORY;
+    SP_ASSERT(sp_target_device(target) == SP_DEVICE_CPU); /* gpu.h has the others */
     SP_TRY(sp_check_cancel(cx));
     if (strlen(text) > TEXT_MOST)
         return sp_fail(cx, SPARTA_E_LIMIT, "kernel: %zu bytes of text; at most %d are compiled", strlen(text),

@@ -345,9 +345,9 @@ static sparta_status group(adviser *v)
     static const int block[][2] = {{4, 1}, {16, 1}, {4, 4}, {32, 32}};
     for (size_t i = 0; i < SP_COUNT(block); i++) {
         const int n = block[i][0], m = block[i][1];
-        sp_grouping g;
+        sp_row_order g;
         SP_TRY(sp_check_cancel(v->cx));
-        SP_TRY(sp_mask_group_rows(v->cx, &v->mask, n, m, &g));
+        SP_TRY(sp_mask_order_rows(v->cx, &v->mask, n, m, &g));
         const double bytes = grouped_bytes(v, n, m, g.fill_after);
         sparta_status s = SPARTA_OK;
         if (g.fill_after < g.fill_before && (!v->a->order || bytes < v->a->group_bytes)) {

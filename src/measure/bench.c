@@ -155,6 +155,13 @@ static void fill_layer(bench *s, const sparta_step *p, const sp_layer *said, sp_
     out->share_of_peak = s->peak > 0 ? out->gops_real * 1e9 / s->peak : 0;
 }
 
+/* Nodes that a generated kernel does with others have their time where it runs. */
+static bool done_elsewhere(const sparta_step *step, const sp_node *n)
+{
+    const sp_implement *im = sp_implement_find(step->implement);
+    return im && sp_implement_generates(im) && !sp_attr_find(&n->attrs, "nest");
+}
+
 static sparta_status fill_layers(bench *s, bool with_b, sp_bench_result *out)
 {
     const sparta_step *p = NULL, *q = NULL;
@@ -166,18 +173,21 @@ static sparta_status fill_layers(bench *s, bool with_b, sp_bench_result *out)
     out->layer = sp_arena_array(s->arena, (size_t)n + 1, sizeof *out->layer);
     SP_NEED(s->cx, out->layer);
     double sparse = 0, all = 0;
+    int layers = 0;
     for (int i = 0; i < n; i++) {
         const sp_implement *im = sp_implement_find(p[i].implement);
         const sp_node *node = sp_session_node(s->profiled_a.session, i);
-        fill_layer(s, &p[i], layer_of(&p[i], node, said, n_said, &at), &out->layer[i]);
-        out->layer[i].name = name_of(s, &p[i], node);
-        if (with_b) out->layer[i].baseline_ms = baseline_ms(p, i, q, m);
-        out->layers_ms += out->layer[i].ms;
+        if (done_elsewhere(&p[i], node)) continue;
+        sp_bench_layer *layer = &out->layer[layers++];
+        fill_layer(s, &p[i], layer_of(&p[i], node, said, n_said, &at), layer);
+        layer->name = name_of(s, &p[i], node);
+        if (with_b) layer->baseline_ms = baseline_ms(p, i, q, m);
+        out->layers_ms += layer->ms;
         if (im && im->sparse) sparse += p[i].dense_ops;
         all += p[i].dense_ops;
     }
     out->sparse_flop_share = all > 0 ? sparse / all : 0;
-    out->n_layers = s->r->profile ? n : 0;
+    out->n_layers = s->r->profile ? layers : 0;
     return SPARTA_OK;
 }
 

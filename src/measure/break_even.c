@@ -46,7 +46,7 @@ sparta_status sp_break_even_code(sparta_ctx *cx, uint64_t *out)
     sparta_status s = SPARTA_OK;
     for (int i = 0; i < sp_implement_count() && !s; i++) {
         const char *kernel = sp_implement_row(i)->kernel;
-        if (kernel && sp_panel_takes(sp_panel_find(kernel), SP_OP_Linear)) s = sp_panel_text(kernel, &text);
+        if (kernel && sp_panel_multiplies(sp_panel_find(kernel))) s = sp_panel_text(kernel, &text);
     }
     if (!s) s = text.status;
     *out = s ? 0 : sp_hash(sp_text_str(&text), text.size, 0);

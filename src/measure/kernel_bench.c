@@ -54,8 +54,7 @@ static sparta_status make_node(bench *b)
                       {.name = "epilogue", .kind = SP_ATTR_STRING, .s = ""}};
     SP_TRY(sp_graph_add_node(b->g, SP_OP_Linear, "product", 2, in, 1, &out, &(sp_attrs){2, attr}, &b->node));
     SP_TRY(sp_ops_infer_node(b->g, b->node));
-    SP_TRY(sp_implement_task(b->cx, b->node, b->r->m, &b->task));
-    b->task.library = sp_implement_library(b->target);
+    SP_TRY(sp_implement_task(b->cx, b->node, b->target, b->r->m, &b->task));
     return SPARTA_OK;
 }
 

@@ -185,6 +185,42 @@ typedef struct sp_kernel_result {
 } sp_kernel_result;
 sparta_status sp_kernel_bench(sparta_ctx *cx, const sp_kernel_request *r, sp_kernel_result *out) SP_MUST;
 
+/* ------------------------------------------------------------------ the same on a GPU */
+
+/* sparta_blocks_multiply or _sample with a random weight of (n, k) in blocks, m tokens. */
+typedef struct sp_gpu_bench_request {
+    int gpu;
+    sparta_verb verb; /* multiply, turned (the gradient of x) or sample (the gradient of the weight) */
+    int64_t m, n, k;
+    const char *pattern; /* sides of a block: "64x32" */
+    double sparsity;     /* share of the blocks that is gone */
+    sparta_dtype dtype;
+    bool tf32;      /* f32 may be rounded to tf32, by the dense product too */
+    double seconds; /* for each of the two */
+    uint64_t seed;
+} sp_gpu_bench_request;
+typedef struct sp_gpu_bench_result {
+    double best_us, median_us; /* of the device: calls captured into a graph */
+    double tflops_real;        /* multiply-adds of elements that exist, times two, at best_us */
+    double gbytes_per_s;       /* values, operand and result, each once, at best_us */
+    int64_t nnz, blocks, stored_bytes;
+    /* Of copies on the device, in this run: bytes that are read and written. */
+    double peak_gbytes_per_s, share_of_bandwidth;
+    /* Weights that take turns so that none is found in the L2 cache; 1: one, many tokens do not wait for it. */
+    int in_turn;
+    char implement[16], isa[16], device[96];
+    /* Empty: there is no cuBLAS, and dense_problem says why. All below is then 0. */
+    char dense_name[16];
+    const char *dense_problem;
+    double dense_best_us, dense_median_us;
+    double ratio_to_dense, ratio_lo, ratio_hi; /* of medians of rounds in turns */
+    double peak_tflops, share_of_peak;         /* of a dense product with sides of peak_side, in this run */
+    int64_t peak_side;
+    bool noisy;
+} sp_gpu_bench_result;
+/* The answer is checked at some hundred places first: E_DIFFER. E_DEVICE: there is no such GPU. */
+sparta_status sp_gpu_bench(sparta_ctx *cx, const sp_gpu_bench_request *r, sp_gpu_bench_result *out) SP_MUST;
+
 /* ------------------------------------------------------------------ what if the model were pruned so? */
 
 /* From which sparsity on the best sparse row is faster than the best dense one, for a weight of (n, k) with a random mask of a

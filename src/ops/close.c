@@ -28,7 +28,7 @@ static sums compare(const sparta_tensor *a, const sparta_tensor *b)
 {
     sums s = {0};
     const sparta_tensor *both[] = {a, b};
-    for (sp_walk w = sp_walk_begin(a->rank, a->dim, 2, both); w.more; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(a->rank, a->dim, 2, both); w.more; sp_cursor_next(&w))
         add(&s, sp_element_get(a->dtype, a->data, w.at[0]), sp_element_get(b->dtype, b->data, w.at[1]));
     return s;
 }
@@ -60,7 +60,7 @@ bool sp_close(const sparta_tensor *a, const sparta_tensor *b, const sp_tolerance
 double sp_largest(const sparta_tensor *t)
 {
     double most = 0;
-    for (sp_walk w = sp_walk_begin(t->rank, t->dim, 1, &t); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(t->rank, t->dim, 1, &t); w.more; sp_cursor_next(&w)) {
         const double x = fabs(sp_element_get(t->dtype, t->data, w.at[0]));
         if (x > most && isfinite(x)) most = x;
     }

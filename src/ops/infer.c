@@ -279,13 +279,28 @@ static sparta_status infer_solved(sp_graph *g)
     }
 }
 
+/* Every value that a node takes or gives. */
+static bool is_typed(const sp_graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const sp_node *n = g->node[i];
+        for (int k = 0; k < n->n_in; k++)
+            if (n->in[k] && !n->in[k]->typed) return false;
+        for (int k = 0; k < n->n_out; k++)
+            if (!n->out[k]->typed) return false;
+    }
+    return true;
+}
+
 sparta_status sp_ops_infer(sp_graph *g)
 {
     SP_TRY(sp_graph_sort(g));
     SP_TRY(sp_graph_sweep(g)); /* what nobody uses need not make sense */
     SP_TRY(infer_solved(g));
     SP_TRY(settle_shapes(g));
-    return sp_graph_sweep(g);
+    SP_TRY(sp_graph_sweep(g));
+    SP_ASSERT(is_typed(g));
+    return SPARTA_OK;
 }
 
 /* An input dim with some of its symbols replaced: all of them, since what is left could not be said. */

@@ -1,4 +1,4 @@
-/* Interact: (B, P), or (B, D + P) when attribute keep names a vector; all vectors are (B, D), the pairs (P, 2). */
+/* Interact: (B, P), or (B, D + P) when attribute keep names a vector; all vectors are (B, D), the dots (P, 2). */
 #include "ops/flow.h"
 
 static sparta_status shape(sp_graph *g, sp_node *n)
@@ -18,7 +18,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
         SP_TRY(sp_ops_agree(g, n, "length of the vectors", n->in[0]->dims.dim[1], n->in[i]->dims.dim[1]));
     }
     if (!sp_expr_is(n->in[vectors]->dims.dim[1], 2))
-        return sp_ops_fail(g, n, SPARTA_E_SHAPE, "the pairs are %s; they must be (P, 2)",
+        return sp_ops_fail(g, n, SPARTA_E_SHAPE, "the list of dots is %s; it must be (P, 2)",
                            sp_ops_say_dims(g, &n->in[vectors]->dims));
     sp_dims dims = {.rank = 2, .dim = {n->in[0]->dims.dim[0], n->in[vectors]->dims.dim[0]}};
     if (keep >= 0) {

@@ -168,7 +168,7 @@ static sparta_status combine(sp_graph *g, sp_node *n, const sp_value *a, const s
     const sp_expr **ints = sp_arena_array(g->arena, (size_t)sparta_tensor_elements(&out), sizeof *ints);
     SP_NEED(g->cx, ints);
     const sparta_tensor *all[] = {&va, &vb, &out};
-    for (sp_walk w = sp_walk_begin(out.rank, out.dim, 3, all); w.more; sp_walk_next(&w)) {
+    for (sp_cursor w = sp_cursor_begin(out.rank, out.dim, 3, all); w.more; sp_cursor_next(&w)) {
         SP_TRY(follow(g, a->ints[w.at[0]], b->ints[w.at[1]], &ints[w.at[2]]));
         if (!ints[w.at[2]]) return SPARTA_OK;
     }

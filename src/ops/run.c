@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SYMBOLS 64 /* more than any model names */
-
 typedef struct run {
     sparta_ctx *cx;
     const sp_graph *g;
@@ -17,9 +15,9 @@ typedef struct run {
     bool *owned;      /* by value id: ours to free */
     bool *given;      /* by value id: an input that was given */
     int n_symbols;
-    const char *symbol[SYMBOLS];
-    const char *from[SYMBOLS]; /* the input that bound it */
-    int64_t size[SYMBOLS];
+    const char *symbol[SP_GRAPH_SYMBOLS];
+    const char *from[SP_GRAPH_SYMBOLS]; /* the input that bound it */
+    int64_t size[SP_GRAPH_SYMBOLS];
     sp_ops_watch every;
     void *arg;
 } run;
@@ -70,7 +68,8 @@ static sparta_status bind_symbol(run *r, const sp_value *v, const char *name, in
             "run: '%.100s' is %lld in input '%.200s' and %lld in input '%.200s'; it must be one size", name,
             (long long)r->size[i], r->from[i], (long long)size, v->name);
     }
-    if (r->n_symbols == SYMBOLS) return sp_fail(r->cx, SPARTA_E_LIMIT, "run: more than %d symbols", SYMBOLS);
+    if (r->n_symbols == SP_GRAPH_SYMBOLS)
+        return sp_fail(r->cx, SPARTA_E_LIMIT, "run: more than %d symbols", SP_GRAPH_SYMBOLS);
     r->symbol[r->n_symbols] = name;
     r->from[r->n_symbols] = v->name;
     r->size[r->n_symbols++] = size;

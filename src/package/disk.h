@@ -4,6 +4,7 @@
  *                  magic "SPARTA\r\n", u32 version, u32 sections, then per section u64 offset, u64 size, 32 bytes SHA-256;
  *                  at the end of the header the SHA-256 of all of it before that
  *   PLAN         text of the graph
+ *   OTHERS       of each other plan a line "least most bytes", and so many bytes: text of the graph
  *   GIVEN        text of the graph as it was given, when the plan was made from a smaller one; else nothing
  *   TABLES       text, a line each:
  *                  weight "name" dtype rank dim... : array                        stored as it is
@@ -25,9 +26,9 @@
 #include "package/package.h"
 
 #define DISK_MAGIC   "SPARTA\r\n"
-#define DISK_VERSION 6u
+#define DISK_VERSION 8u
 #define HEADER_BYTES 4096u
-enum { DISK_PLAN, DISK_GIVEN, DISK_TABLES, DISK_CODE, DISK_SOURCE, DISK_WEIGHTS, DISK_SECTIONS };
+enum { DISK_PLAN, DISK_OTHERS, DISK_GIVEN, DISK_TABLES, DISK_CODE, DISK_SOURCE, DISK_WEIGHTS, DISK_SECTIONS };
 
 typedef struct disk_section {
     uint64_t offset, size;

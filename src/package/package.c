@@ -26,6 +26,7 @@ void sparta_package_close(sparta_package *p)
     }
     sp_index_rooms_free(p);
     sp_graph_free(p->plan);
+    for (int i = 0; i < p->n_others; i++) sp_graph_free(p->other[i].plan);
     if (p->owner.object) p->owner.release(p->owner.object); /* the plan borrows from it */
     sp_map_free(p->by_name);
     if (!p->borrowed) sp_mapped_close(&p->file);

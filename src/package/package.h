@@ -3,6 +3,7 @@
  *   +--------------------------------------------------------------+
  *   | header   magic, version, where the sections are, digests     |  4 KiB; digest checked on opening
  *   | plan     the graph in its text form with annotations         |  digest checked on opening
+ *   | others   plans for other numbers of tokens than the usual     |  digest checked on opening; mostly empty
  *   | given    text of the graph that the plan is smaller than     |  digest checked on opening; empty when it is not
  *   | code     one shared object per kernel and target             |  digest checked on opening; none of a target that is unknown
  *   | source   kernel text, for reading only, never compiled       |  digest checked on opening
@@ -76,10 +77,19 @@ typedef struct sp_array_digest { /* what the file says of one array of weights *
     uint8_t digest[32];
 } sp_array_digest;
 
+/* A plan of the same model for runs whose products have `least` to `most` tokens. */
+typedef struct sp_other_plan {
+    int64_t least, most;
+    sp_graph *plan;
+} sp_other_plan;
+enum { SP_OTHER_PLANS = 8 };
+
 struct sparta_package {
     sparta_ctx *cx;
     sp_arena *arena;
     sp_graph *plan;
+    int n_others;
+    sp_other_plan other[SP_OTHER_PLANS]; /* no two of them for the same number of tokens */
     /* The model before propagation, as text without its weights: for bench, whose dense baseline is what was given. NULL: the plan
      * has everything that was given. */
     const char *given;

@@ -386,18 +386,57 @@ static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
     return SPARTA_OK;
 }
 
+/* They take the same inputs and give the same outputs as the plan, or sessions could not go from one to the other. */
+static bool same_values(sp_value *const *a, int n_a, sp_value *const *b, int n_b)
+{
+    if (n_a != n_b) return false;
+    for (int i = 0; i < n_a; i++) {
+        if (strcmp(a[i]->name, b[i]->name) || a[i]->dtype != b[i]->dtype ||
+            !sp_dims_equal(&a[i]->dims, &b[i]->dims))
+            return false;
+    }
+    return true;
+}
+
+static sparta_status read_others(reader *r)
+{
+    const sparta_package *p = r->p;
+    const char *end = r->section[DISK_OTHERS] + r->header.section[DISK_OTHERS].size;
+    for (r->at = r->section[DISK_OTHERS]; r->at < end;) {
+        sp_other_plan *o = &r->p->other[p->n_others];
+        int64_t bytes;
+        if (p->n_others == SP_OTHER_PLANS) return bad(r, "it has too many plans");
+        SP_TRY(read_number(r, &o->least));
+        SP_TRY(read_number(r, &o->most));
+        SP_TRY(read_number(r, &bytes));
+        if (*r->at++ != '\n' || bytes > end - r->at) return bad(r, "another plan lies outside of it");
+        const char *text = sp_arena_bytes(p->arena, r->at, (size_t)bytes);
+        SP_NEED(r->cx, text);
+        r->at += bytes;
+        SP_TRY(blame(r, sp_graph_parse(r->cx, text, fetch, r, &o->plan), NULL));
+        r->p->n_others++;
+        if (o->least < 1 || o->least > o->most ||
+            !same_values(o->plan->input, o->plan->n_inputs, p->plan->input, p->plan->n_inputs) ||
+            !same_values(o->plan->output, o->plan->n_outputs, p->plan->output, p->plan->n_outputs))
+            return bad(r, "another plan is not of the same model");
+    }
+    return SPARTA_OK;
+}
+
 static sparta_status read_all(reader *r)
 {
     r->p->bytes = r->p->file.size;
     SP_TRY(read_header(r));
     SP_TRY(read_section(r, DISK_PLAN, "plan"));
+    SP_TRY(read_section(r, DISK_OTHERS, "other plans"));
     SP_TRY(read_section(r, DISK_GIVEN, "given graph"));
     if (*r->section[DISK_GIVEN]) r->p->given = r->section[DISK_GIVEN]; /* parsed when it is asked for */
     SP_TRY(read_section(r, DISK_TABLES, "tables"));
     SP_TRY(read_section(r, DISK_CODE, "machine code"));
     SP_TRY(read_section(r, DISK_SOURCE, "kernel text"));
     SP_TRY(read_tables(r));
-    return blame(r, sp_graph_parse(r->cx, r->section[DISK_PLAN], fetch, r, &r->p->plan), NULL);
+    SP_TRY(blame(r, sp_graph_parse(r->cx, r->section[DISK_PLAN], fetch, r, &r->p->plan), NULL));
+    return read_others(r);
 }
 
 static sparta_status map_file(reader *r)

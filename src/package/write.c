@@ -141,6 +141,26 @@ static sparta_status put_plan(writer *w)
     return s;
 }
 
+static sparta_status put_others(writer *w)
+{
+    sp_text all;
+    sp_text_init(&all, w->cx);
+    for (int i = 0; i < w->p->n_others; i++) {
+        const sp_other_plan *o = &w->p->other[i];
+        sp_text one;
+        sp_text_init(&one, w->cx);
+        sp_graph_print(o->plan, &one);
+        sp_text_printf(&all, "%lld %lld %zu\n", (long long)o->least, (long long)o->most, one.size);
+        sp_text_put(&all, sp_text_str(&one), one.size);
+        if (one.status != SPARTA_OK) all.status = one.status;
+        sp_text_free(&one);
+    }
+    sparta_status s = all.status;
+    if (s == SPARTA_OK) s = put_section(w, DISK_OTHERS, sp_text_str(&all), all.size);
+    sp_text_free(&all);
+    return s;
+}
+
 static sparta_status put_given(writer *w)
 {
     const char *given = w->p->given ? w->p->given : "";
@@ -164,6 +184,7 @@ static sparta_status put_all(writer *w)
     disk_section *weights = &w->header.section[DISK_WEIGHTS];
     SP_TRY(sp_atomic_write(w->file, empty, sizeof empty));
     SP_TRY(put_plan(w));
+    SP_TRY(put_others(w));
     SP_TRY(put_given(w));
     SP_TRY(put_kernels(w));
     SP_TRY(sp_atomic_align(w->file, 4096));

@@ -2,7 +2,7 @@
  * generated text, so it includes nothing.
  *
  * Panels: 64 tokens lie side by side, one feature a row:  x[feature][64 tokens]  = 256 bytes, 64-byte aligned.
- * A kernel works on one panel. `vectors` (1 to 4) says how many groups of 16 tokens it must do; lanes past the last token hold
+ * A kernel works on one panel. `vectors` (1 to 4) says how many sixteens of tokens it must do; lanes past the last token hold
  * anything. Rows are padded to a multiple of 4.
  */
 #ifndef SP_PANEL_ABI
@@ -11,7 +11,18 @@
 #define SP_PANEL 64
 
 /* How a product ends: words in order (builtin/epilogue.def has them in the same order), and where its results go. */
-enum { SP_END_ADD, SP_END_BIAS, SP_END_RELU, SP_END_GELU, SP_END_GELU_TANH, SP_END_TANH, SP_END_SIGMOID };
+enum {
+    SP_END_ADD,
+    SP_END_BIAS,
+    SP_END_RELU,
+    SP_END_GELU,
+    SP_END_GELU_TANH,
+    SP_END_TANH,
+    SP_END_SIGMOID,
+    SP_END_MUL,
+    SP_END_SILU,
+    SP_END_QUICK_GELU
+};
 struct sp_epilogue {
     float *y;              /* (n)[64]; tokens in rows: (tokens, n) */
     const float *residual; /* as y; y itself where there is none */
@@ -41,6 +52,7 @@ struct sp_linear_args {
 
 /* The same for a weight whose rows are stored two by two (format pairs), for vectors [vector0, vector0 + vectors) of all rows: a thread's
  * share is of tokens, because each range of inputs has other pairs. */
+#define SP_PAIRS_NEAR 256
 struct sp_pairs_job {
     unsigned row[2], shared, own; /* twice the same row: it is alone; inputs of both, and of each besides */
 };
@@ -50,6 +62,7 @@ struct sp_pairs_args {
     const long *end;           /* of each range: jobs up to its last */
     const unsigned short *crd; /* input rows within their range */
     const float *w;
+    float *work; /* of this thread: half a range, SP_PAIRS_NEAR inputs at most */
     long n, k, range, ranges, vector0, vectors;
     struct sp_epilogue e;
 };
@@ -98,25 +111,34 @@ struct sp_library_args {
     struct sp_epilogue e;
 };
 
-/* o = softmax(scale q k^T + mask) v for heads [head0, head1), the queries of one panel */
+/* A mask of attention: none; one value a key; one value a query and key. */
+enum { SP_MASK_NONE, SP_MASK_KEY, SP_MASK_FULL };
+
+/* o = softmax(cap(scale q k^T) + mask) v for heads [head0, head1), the queries of one panel; kernel attention_rows: of 64 tokens in rows */
 struct sp_attention_args {
-    const float *q; /* (heads*dim_k)[64]: this panel's queries */
+    const float *q; /* (heads*dim_k)[64]: this panel's queries; in rows: (tokens, heads*dim_k) */
     const float *k,
-        *v;   /* (heads*dim_k)[64], (heads*dim_v)[64] of panel 0; panel p lies p * gap words further on */
-    float *o; /* (heads*dim_v)[64] */
+        *v;   /* (groups*dim_k)[64], (groups*dim_v)[64] of panel 0; panel p lies p * gap words further on */
+    float *o; /* (heads*dim_v)[64]; in rows: (tokens, heads*dim_v) */
+    long k_item, k_group, k_key, v_item, v_group, v_key; /* in rows: from one to the next, in floats */
     const float *mask; /* NULL: none; element (item, head, query, key) at the strides below */
     long mask_item, mask_head, mask_query, mask_key;
+    long mask_items; /* item i has the mask of i % mask_items */
     long gap_k, gap_v;
     long token0, tokens; /* first query token of this panel; of all panels */
     long queries, keys;  /* per item */
-    long head0, head1;
+    long heads, head0, head1;
+    long share;        /* heads of q that one head of k and v serves */
     long dim_k, dim_v; /* rows of a head in q and k, in v and o: any numbers */
-    float scale;
-    int nan_to_zero;
-    float *work; /* (keys + 8 + dim_k) * 64 floats of this thread */
+    long left, right;  /* keys that a query sees before and after its place */
+    float scale, cap;
+    float hidden;                               /* score of keys that a window hides */
+    int nan_to_zero, window, capped, mask_kind; /* window: left or right count; capped: cap does */
+    float *
+        work; /* (keys + 8 + dim_k) * 64 floats of this thread; with a mask of (query, key) (keys + 16) * 64 more. In rows: dim_k * 16 + 8 * (keys + 32) */
 };
 
-/* y = (x - mean) / sqrt(variance + eps) * gain + shift down the rows, rows [row0, row1) */
+/* y = (x - mean) / sqrt(variance + eps) * gain + shift down the rows, rows [row0, row1); kernel rms: the mean and the shift are 0 */
 struct sp_norm_args {
     const float *x;    /* (n)[64] */
     float *y;          /* (n)[64], not x */
@@ -125,6 +147,15 @@ struct sp_norm_args {
     long n, row0, row1, vectors, parts;
     float eps;
     int has_stat;
+};
+
+/* Pairs of rows of heads [head0, head1) turned by the angle of their token */
+struct sp_rotary_args {
+    const float *x;         /* (heads*dim)[64] */
+    const float *cos, *sin; /* (half)[64] */
+    float *y;               /* (heads*dim)[64], not x */
+    long head0, head1, dim, half, vectors;
+    int interleaved; /* pairs are neighbours; else `half` rows apart */
 };
 
 /* An epilogue without a product: of a, rows [row0, row1) */
@@ -141,19 +172,19 @@ struct sp_embed_args {
     long tables, count, f0, f1;
 };
 
-/* y[where[i][j]][lane] = sum over d of v[i][d][lane] v[j][d][lane] for pairs i >= j, lanes [lane0, lane1) in sixteens */
+/* y[where[i][j]][lane] = sum over d of v[i][d][lane] v[j][d][lane] for vectors i >= j, lanes [lane0, lane1) in sixteens */
 struct sp_interact_args {
     const float *const *v;   /* [n] vectors in panels, each (dim)[64]; NULL: rows of a table */
     const float *const *row; /* [n][64] table rows of those, readable for lanes < count */
     float *work;             /* (n + 3)[dim + 1][16] */
     float *y;
-    const int *where; /* [n][n] row of y; -1: the pair is not wanted */
+    const int *where; /* [n][n] row of y; -1: this dot is not wanted */
     long n, dim, lane0, lane1, count;
     long keep; /* a vector that is copied to the first rows of y; -1: none */
 };
 
 /* Between row-major [tokens][features] and the rows of a panel, features [f0, f1) */
-struct sp_pack_args {
+struct sp_conversion_args {
     float *tokens, *lanes;
     long stride; /* floats from one token to the next, on the row-major side */
     long row;    /* and from one row of lanes to the next */

@@ -1,43 +1,76 @@
-/* attention: in: q, k, v in panels, mask? in rows, broadcastable to (items, heads, queries, keys). Heads of q and k have one size,
- * those of v and of the output another. */
+/* attention: in: q, k, v in panels, mask? in rows, broadcastable to (items, heads, queries, keys) or to that of a part of the items. Heads of
+ * q and k have one size, those of v and of the output another; groups of q's heads share one of k and v. */
 #include "panel/common.h"
 #include <math.h>
 #include <string.h>
 #include "panel/vector.h"
 #include "panel/kernel_attention.h"
 
-static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
+sparta_status sp_attention_prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     (void)cx, (void)arena;
     job->heads = sp_attr_int(&job->node->attrs, "heads", 0);
+    job->groups = sp_attr_int(&job->node->attrs, "kv_heads", job->heads);
     return SPARTA_OK;
+}
+
+int sp_attention_mask(const sp_node *attention)
+{
+    const sp_value *m = attention->n_in > 3 ? attention->in[3] : NULL;
+    if (!m) return SP_MASK_NONE;
+    return m->dims.rank > 1 && !sp_expr_is(m->dims.dim[m->dims.rank - 2], 1) ? SP_MASK_FULL : SP_MASK_KEY;
+}
+
+/* Items that the mask is for; others have that of the item so many before them. */
+static int64_t mask_items(const sp_job *job)
+{
+    const sparta_tensor *m = &job->in[3].tensor;
+    const int64_t items = job->in[0].tensor.dim[0];
+    return m->rank == 4 && m->dim[0] > 0 && items % m->dim[0] == 0 ? m->dim[0] : items;
+}
+
+int64_t sp_attention_keys(const sp_job *job)
+{
+    const sparta_tensor *k = &job->in[1].tensor;
+    return k->dim[k->rank == 4 ? 2 : 1];
+}
+
+sparta_status sp_attention_check_mask(sparta_ctx *cx, const sp_job *job)
+{
+    sparta_tensor view;
+    if (!sp_panel_has(job, 3)) return SPARTA_OK;
+    return sp_tensor_broadcast(
+        cx, &job->in[3].tensor, 4,
+        (int64_t[]){mask_items(job), job->heads, job->in[0].tensor.dim[1], sp_attention_keys(job)}, &view);
 }
 
 static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
     const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *v = &job->in[2].tensor;
-    const int64_t heads = job->heads, rows_k = sp_panel_features(q), rows_v = sp_panel_features(v);
-    if (heads < 1 || rows_k < heads || rows_k % heads || rows_v < heads || rows_v % heads || q->rank != 3 ||
-        k->rank != 3 || v->rank != 3)
-        return sp_fail(cx, SPARTA_E_SHAPE, "%s: %ld features of q and %ld of v do not make %ld heads",
-                       job->node->name, (long)rows_k, (long)rows_v, (long)heads);
-    SP_TRY(sp_panel_want(cx, job, 0, rows_k));
-    SP_TRY(sp_panel_want(cx, job, -1, rows_v));
+    const int64_t heads = job->heads, groups = job->groups, rows_q = sp_panel_features(q),
+                  rows_v = sp_panel_features(v);
+    if (heads < 1 || groups < 1 || heads % groups || rows_q < heads || rows_q % heads || rows_v < groups ||
+        rows_v % groups || q->rank != 3 || k->rank != 3 || v->rank != 3)
+        return sp_fail(cx, SPARTA_E_SHAPE,
+                       "%s: %ld features of q and %ld of v do not make %ld heads and %ld of k and v",
+                       job->node->name, (long)rows_q, (long)rows_v, (long)heads, (long)groups);
+    SP_TRY(sp_panel_want(cx, job, 0, rows_q));
+    SP_TRY(sp_panel_want(cx, job, -1, rows_v / groups * heads));
     for (int i = 1; i < 3; i++) {
         const sp_operand *o = &job->in[i];
-        if (o->slotted || o->tensor.dim[2] != (i == 1 ? rows_k : rows_v) || o->tensor.dim[0] != q->dim[0] ||
-            o->tensor.dim[1] != k->dim[1])
+        if (o->slotted || o->tensor.dim[2] != (i == 1 ? rows_q / heads * groups : rows_v) ||
+            o->tensor.dim[0] != q->dim[0] || o->tensor.dim[1] != k->dim[1])
             return sp_fail(cx, SPARTA_E_SHAPE, "%s: %s does not fit q", job->node->name, i == 1 ? "k" : "v");
     }
-    if (!sp_panel_has(job, 3)) return SPARTA_OK;
-    sparta_tensor view;
-    return sp_tensor_broadcast(cx, &job->in[3].tensor, 4, (int64_t[]){q->dim[0], heads, q->dim[1], k->dim[1]},
-                               &view);
+    return sp_attention_check_mask(cx, job);
 }
 
 static size_t work(const sp_job *job)
 {
-    return (size_t)(job->in[1].tensor.dim[1] + 8 + sp_head_rows(job, 0)) * SP_PANEL * sizeof(float);
+    const int64_t keys = job->in[1].tensor.dim[1];
+    const int64_t mask = sp_panel_has(job, 3) ? keys + 16 : 0; /* turned, should it be one of queries */
+    return (size_t)(keys + 8 + sp_panel_features(&job->in[0].tensor) / job->heads + mask) * SP_PANEL *
+           sizeof(float);
 }
 
 /* Strides of the mask along (item, head, query, key): 0 where it repeats. */
@@ -58,33 +91,57 @@ static void answer_nothing(const struct sp_attention_args *a)
         memset(a->o + row * SP_PANEL, 0, (size_t)lanes * sizeof(float));
 }
 
-static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
+enum { FAR = 1 << 29 }; /* more than there are keys */
+
+static long sees(const sp_job *job, const char *side)
 {
-    struct sp_attention_args *a = &out->attention;
+    const int64_t n = sp_attr_int(&job->node->attrs, side, -1);
+    return n < 0 || n > FAR ? FAR : (long)n;
+}
+
+void sp_attention_fill(const sp_job *job, const sp_place *at, struct sp_attention_args *a)
+{
     const int64_t heads = job->heads;
     a->head0 = (long)(heads * at->part / at->parts);
     a->head1 = (long)(heads * (at->part + 1) / at->parts);
     a->q = sp_panel_at(&job->in[0], at);
-    a->k = job->in[1].at;
-    a->v = job->in[2].at;
     a->o = sp_panel_at(&job->out[0], at);
-    a->gap_k = (long)job->in[1].lanes.panel;
-    a->gap_v = (long)job->in[2].lanes.panel;
     a->mask = 0;
     a->mask_item = a->mask_head = a->mask_query = a->mask_key = 0;
+    a->mask_items = 1;
+    a->mask_kind = sp_attention_mask(job->node);
     if (sp_panel_has(job, 3)) {
         a->mask = job->in[3].tensor.data;
+        a->mask_items = SP_MAX((long)mask_items(job), 1);
         mask_strides(&job->in[3].tensor, a);
     }
     a->token0 = (long)at->panel * SP_PANEL;
     a->tokens = (long)job->tokens;
     a->queries = (long)job->in[0].tensor.dim[1];
-    a->keys = (long)job->in[1].tensor.dim[1];
-    a->dim_k = (long)sp_head_rows(job, 0);
-    a->dim_v = (long)sp_head_rows(job, 2);
+    a->keys = (long)sp_attention_keys(job);
+    a->heads = (long)heads;
+    a->share = (long)(heads / job->groups);
+    a->dim_k = (long)(sp_panel_features(&job->in[0].tensor) / heads);
+    a->left = sees(job, "left");
+    a->right = sees(job, "right");
+    a->window = a->left < FAR || a->right < FAR;
+    a->hidden = sp_attr_float(&job->node->attrs, "hidden", -INFINITY);
+    a->cap = sp_attr_float(&job->node->attrs, "softcap", 0);
+    a->capped = a->cap > 0;
     a->scale = sp_attr_float(&job->node->attrs, "scale", 1 / sqrtf((float)a->dim_k)); /* 0 is a scale too */
     a->nan_to_zero = sp_attr_int(&job->node->attrs, "nan_to_zero", 0) != 0;
     a->work = at->work;
+}
+
+static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
+{
+    struct sp_attention_args *a = &out->attention;
+    sp_attention_fill(job, at, a);
+    a->k = job->in[1].at;
+    a->v = job->in[2].at;
+    a->gap_k = (long)job->in[1].lanes.panel;
+    a->gap_v = (long)job->in[2].lanes.panel;
+    a->dim_v = (long)(sp_panel_features(&job->in[2].tensor) / job->groups);
     if (!a->keys) answer_nothing(a);
     return a->keys && a->head1 > a->head0;
 }
@@ -97,8 +154,9 @@ static const sp_slot slots[] = {{SP_F32_PANELS},
 const sp_panel_kernel sp_panel_attention = {.name = "attention",
                                             .portable = sp_kernel_attention,
                                             .op = SP_OP_Attention,
-                                            .prepare = prepare,
+                                            .prepare = sp_attention_prepare,
                                             .check = check,
                                             .work = work,
                                             .fill = fill,
-                                            .slots = {slots, SP_COUNT(slots), 0, {SP_F32_PANELS}}};
+                                            .slots = {slots, SP_COUNT(slots), 0, {SP_F32_PANELS}},
+                                            .folds = SP_FOLD_HEADS};

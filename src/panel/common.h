@@ -36,6 +36,12 @@ void sp_panel_share(int64_t n, int64_t unit, const sp_place *at, int64_t *from, 
 void sp_panel_share_by(const sp_job *job, int64_t n, int64_t (*before)(const sp_job *job, int64_t i),
                        const sp_place *at, long *from, long *to);
 
+/* What both kernels of attention do alike: all arguments but k, v and dim_v. */
+sparta_status sp_attention_prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job) SP_MUST;
+sparta_status sp_attention_check_mask(sparta_ctx *cx, const sp_job *job) SP_MUST;
+int64_t sp_attention_keys(const sp_job *job); /* of an item */
+void sp_attention_fill(const sp_job *job, const sp_place *at, struct sp_attention_args *a);
+
 /* Of an embed's job: where the rows of table i for tokens [token0, token0 + count) lie. */
 void sp_panel_table_rows(const sp_job *embed, int i, int64_t token0, long count, const float **row);
 

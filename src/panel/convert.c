@@ -1,11 +1,11 @@
-/* pack: row-major tokens into lanes; unpack: lanes into row-major tokens. One input, one output, of the same tokens and features. */
+/* to_lanes: row-major tokens into lanes; to_rows: lanes into row-major tokens. One input, one output, of the same tokens and features. */
 #include "panel/common.h"
 #include "panel/vector.h"
-#include "panel/kernel_pack.h"
-#include "panel/kernel_unpack.h"
+#include "panel/kernel_to_lanes.h"
+#include "panel/kernel_to_rows.h"
 
 static bool fill(const sp_job *job, const sp_place *at, const sp_operand *rows, const sp_operand *lanes,
-                 struct sp_pack_args *out)
+                 struct sp_conversion_args *out)
 {
     const int64_t features = sp_panel_features(&rows->tensor);
     int64_t from, to;
@@ -19,27 +19,27 @@ static bool fill(const sp_job *job, const sp_place *at, const sp_operand *rows, 
     return to > from;
 }
 
-static bool fill_pack(const sp_job *job, const sp_place *at, sp_panel_args *out)
+static bool fill_lanes(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
-    return fill(job, at, &job->in[0], &job->out[0], &out->pack);
+    return fill(job, at, &job->in[0], &job->out[0], &out->conversion);
 }
-static bool fill_unpack(const sp_job *job, const sp_place *at, sp_panel_args *out)
+static bool fill_rows(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
-    return fill(job, at, &job->out[0], &job->in[0], &out->pack);
+    return fill(job, at, &job->out[0], &job->in[0], &out->conversion);
 }
 
 #define F32_LANES .layouts = SP_IN_LANES, .dtypes = SP_OF(F32)
 static const sp_slot rows[] = {{SP_F32_ROWS}}, lanes[] = {{F32_LANES}};
 
-const sp_panel_kernel sp_panel_pack = {.name = "pack",
-                                       .portable = sp_kernel_pack,
-                                       .op = SP_OP_Identity,
-                                       .check = sp_panel_want_alike,
-                                       .fill = fill_pack,
-                                       .slots = {rows, 1, 0, {F32_LANES}}};
-const sp_panel_kernel sp_panel_unpack = {.name = "unpack",
-                                         .portable = sp_kernel_unpack,
-                                         .op = SP_OP_Identity,
-                                         .check = sp_panel_want_alike,
-                                         .fill = fill_unpack,
-                                         .slots = {lanes, 1, 0, {SP_F32_ROWS}}};
+const sp_panel_kernel sp_panel_to_lanes = {.name = "to_lanes",
+                                           .portable = sp_kernel_to_lanes,
+                                           .op = SP_OP_Identity,
+                                           .check = sp_panel_want_alike,
+                                           .fill = fill_lanes,
+                                           .slots = {rows, 1, 0, {F32_LANES}}};
+const sp_panel_kernel sp_panel_to_rows = {.name = "to_rows",
+                                          .portable = sp_kernel_to_rows,
+                                          .op = SP_OP_Identity,
+                                          .check = sp_panel_want_alike,
+                                          .fill = fill_rows,
+                                          .slots = {lanes, 1, 0, {SP_F32_ROWS}}};

@@ -134,4 +134,5 @@ const sp_panel_kernel sp_panel_embed = {.name = "embed",
                                         .ready = ready,
                                         .work = work,
                                         .fill = fill,
-                                        .slots = {slots, SP_COUNT(slots), 2, {SP_F32_PANELS}}};
+                                        .slots = {slots, SP_COUNT(slots), 2, {SP_F32_PANELS}},
+                                        .folded = SP_FOLD_LOOKUPS};

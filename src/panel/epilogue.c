@@ -1,7 +1,7 @@
 /* The epilogue of a product's job: prepared once, filled in for each place. */
 #include "panel/common.h"
 
-#define SP_WORD(id, name, slot, f, op, approximate)                                                          \
+#define SP_WORD(id, name, slot, f, op, approximate, alpha)                                                   \
     _Static_assert((int)SP_END_##id == (int)SP_WORD_##id, name " has the same number in abi.h");
 #include "builtin/epilogue.def"
 #undef SP_WORD

@@ -10,6 +10,9 @@
 #define word_gelu_tanh(v)     gelu_tanh(v)
 #define word_tanh(v)          tanhv(v)
 #define word_sigmoid(v)       sigmoid(v)
+#define word_mul(v, residual) ((v) * (residual))
+#define word_silu(v)          swish(v, 1.f)
+#define word_quick_gelu(v)    swish(v, 1.702f)
 
 #ifndef EPILOGUE
 #define EPILOGUE end_list(e, v, residual)
@@ -25,6 +28,9 @@ INLINE vec end_list(const struct sp_epilogue *e, vec v, vec residual)
         case SP_END_GELU_TANH: v = word_gelu_tanh(v); break;
         case SP_END_TANH: v = word_tanh(v); break;
         case SP_END_SIGMOID: v = word_sigmoid(v); break;
+        case SP_END_MUL: v = word_mul(v, residual); break;
+        case SP_END_SILU: v = word_silu(v); break;
+        case SP_END_QUICK_GELU: v = word_quick_gelu(v); break;
         default: break; /* the bias: sums begin with it */
         }
     return v;

@@ -1,4 +1,5 @@
-/* head: one head of one item: its rows of the QKV product into scratch, then its attention from there.
+/* head: one head of one item (one of k and v, with those of q that share it): its rows of the QKV product into scratch, then its attention
+ * from there.
  *
  *     scratch  [panel of the item][q k v][rows][64]      96 KiB for two panels of 64-row heads (run folds only what fits L2)
  *
@@ -102,8 +103,8 @@ void sp_head_attend(const sp_head *h)
         a->k = whole(start_of(h, 1, &of[1]), before);
         a->v = whole(start_of(h, 2, &of[2]), before);
         a->gap_k = a->gap_v = (long)gap;
-        a->head0 = (long)h->head;
-        a->head1 = (long)h->head + 1;
+        a->head0 = (long)h->head * a->share;
+        a->head1 = a->head0 + a->share;
         a->work = h->work + scratch_floats(h->attention);
         h->attention_entry(&args);
     }

@@ -1,4 +1,4 @@
-/* interact: dot products of pairs of vectors. in: the vectors in panels, or as the Embeds that would look them up; the pairs (P, 2) in
+/* interact: dot products of vectors, two by two. in: the vectors in panels, or as the Embeds that would look them up; the dots (P, 2) in
  * rows, a constant. */
 #include "panel/common.h"
 #include "panel/vector.h"
@@ -14,16 +14,15 @@ static int64_t keep_of(const sp_job *job)
     return sp_attr_int(&job->node->attrs, "keep", -1);
 }
 
-bool sp_panel_dots(const sparta_tensor *pairs, int64_t n, int64_t row, int *where)
+bool sp_panel_dots(const sparta_tensor *dots, int64_t n, int64_t row, int *where)
 {
-    if (pairs->rank != 2 || pairs->dim[1] != 2 || !pairs->data || pairs->dim[0] > n * (n + 1) / 2)
-        return false;
+    if (dots->rank != 2 || dots->dim[1] != 2 || !dots->data || dots->dim[0] > n * (n + 1) / 2) return false;
     for (int64_t i = 0; i < n * n; i++) where[i] = -1;
-    for (int64_t p = 0; p < pairs->dim[0]; p++) {
+    for (int64_t p = 0; p < dots->dim[0]; p++) {
         int64_t v[2];
         for (int side = 0; side < 2; side++) {
             v[side] =
-                sp_element_get_int(pairs->dtype, pairs->data, p * pairs->stride[0] + side * pairs->stride[1]);
+                sp_element_get_int(dots->dtype, dots->data, p * dots->stride[0] + side * dots->stride[1]);
             if (v[side] < 0) v[side] += n;
             if (v[side] < 0 || v[side] >= n) return false;
         }
@@ -37,9 +36,9 @@ bool sp_panel_dots(const sparta_tensor *pairs, int64_t n, int64_t row, int *wher
 static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     const int n = vectors_of(job);
-    const sp_operand *pairs = &job->in[SP_MAX(n, 0)];
+    const sp_operand *dots = &job->in[SP_MAX(n, 0)];
     if (n < 1 || keep_of(job) >= n)
-        return sp_fail(cx, SPARTA_E_FORMAT, "%s: vectors and their pairs are expected", job->node->name);
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: vectors and their dots are expected", job->node->name);
     const sp_dims *dims = &job->node->in[0]->dims; /* sizes are not bound yet: from the plan */
     int64_t row = 0;
     if (keep_of(job) >= 0 &&
@@ -48,9 +47,9 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
                        job->node->name);
     int *where = sp_arena_array(arena, (size_t)n * (size_t)n, sizeof *where);
     SP_NEED(cx, where);
-    if (!sp_panel_dots(&pairs->tensor, n, row, where))
+    if (!sp_panel_dots(&dots->tensor, n, row, where))
         return sp_fail(cx, SPARTA_E_FORMAT,
-                       "%s: each of the pairs must be of two of the %d vectors and there once",
+                       "%s: each of the dots must be of two of the %d vectors and there once",
                        job->node->name, n);
     job->where = where;
     return SPARTA_OK;
@@ -59,12 +58,12 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
     const int n = vectors_of(job);
-    const int64_t dim = sp_panel_features(&job->in[0].tensor), pairs = job->in[n].tensor.dim[0];
+    const int64_t dim = sp_panel_features(&job->in[0].tensor), dots = job->in[n].tensor.dim[0];
     for (int i = 0; i < n; i++) {
         SP_TRY(sp_panel_want(cx, job, i, dim));
-        if (job->in[i].rows) SP_TRY(sp_panel_embed.check(cx, job->in[i].rows));
+        if (job->in[i].lookup) SP_TRY(sp_panel_embed.check(cx, job->in[i].lookup));
     }
-    return sp_panel_want(cx, job, -1, pairs + (keep_of(job) < 0 ? 0 : dim));
+    return sp_panel_want(cx, job, -1, dots + (keep_of(job) < 0 ? 0 : dim));
 }
 
 /* work: [n] vectors, [n][64] rows, then what is staged, on a line of its own */
@@ -91,8 +90,8 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->count = (long)SP_MIN(job->tokens - at->panel * SP_PANEL, SP_PANEL);
     for (int i = 0; i < n; i++) {
         const sp_operand *o = &job->in[i];
-        v[i] = o->rows ? NULL : sp_panel_at(o, at);
-        if (o->rows) sp_panel_table_rows(o->rows, 0, at->panel * SP_PANEL, a->count, row + i * SP_PANEL);
+        v[i] = o->lookup ? NULL : sp_panel_at(o, at);
+        if (o->lookup) sp_panel_table_rows(o->lookup, 0, at->panel * SP_PANEL, a->count, row + i * SP_PANEL);
     }
     a->v = v, a->row = row;
     a->y = sp_panel_at(&job->out[0], at);
@@ -114,4 +113,5 @@ const sp_panel_kernel sp_panel_interact = {.name = "interact",
                                            .check = check,
                                            .work = work,
                                            .fill = fill,
-                                           .slots = {slots, SP_COUNT(slots), 1, {SP_F32_PANELS}}};
+                                           .slots = {slots, SP_COUNT(slots), 1, {SP_F32_PANELS}},
+                                           .folds = SP_FOLD_LOOKUPS};

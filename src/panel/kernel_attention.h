@@ -1,4 +1,4 @@
-/* attention: softmax(scale q k^T + mask) v for the queries of one panel, head by head, without a transpose:
+/* attention: softmax(cap(scale q k^T) + mask) v for the queries of one panel, head by head, without a transpose:
  *
  *   scores    4 scalars = K[d][4 keys]           row = Q[d][queries]     S[key][query], one query a lane
  *   softmax   down the keys of S, no horizontal step
@@ -8,42 +8,94 @@
  * vectors its queries lie in, and lanes of other items are left alone when results are stored. Keys are taken in groups of four
  * lanes; lanes of a group that belong to another item are computed and never used. Heads may have fewer rows in q and k than in v, or
  * more, and any number of them: features of a head's v that make no group of four are done one at a time, so that nothing is read
- * or written beyond the head. Parameters: DIM_K, DIM_V (rows of a head in q and k, in v), NAN0.
+ * or written beyond the head.
+ *
+ * A mask of queries and keys is turned into the layout of the scores first, once for all heads that have the same. With a window (causal:
+ * none after a query's own place) only keys that some query of the panel sees are taken, and those of them that another does not see are
+ * hidden.
+ * Parameters: DIM_K, DIM_V (rows of a head in q and k, in v), NAN0, WINDOW, CAPPED, MASK.
  */
 #ifndef DIM_K
-#define DIM_K (a->dim_k)
-#define DIM_V (a->dim_v)
-#define NAN0  (a->nan_to_zero)
+#define DIM_K  (a->dim_k)
+#define DIM_V  (a->dim_v)
+#define NAN0   (a->nan_to_zero)
+#define WINDOW (a->window)
+#define CAPPED (a->capped)
+#define MASK   (a->mask_kind)
 #endif
 
-enum { MASK_NONE, MASK_KEY, MASK_FULL }; /* none; one value a key; one value a query and key */
-
 struct segment { /* the queries of one item in this panel, of one head */
-    const float *q, *k, *v, *mask;
+    const float *q, *k, *v;
+    const float *mask;          /* of keys */
     float *o, *scaled, *scores; /* scaled: (dim_k)[64], scores: (keys, from 4-aligned first key)[64] */
-    long first, last;           /* key tokens [first, last) */
+    float *turned;              /* mask of queries and keys: (keys)[64] */
+    long begin;                 /* key token 0 of the item */
+    long first, last;           /* key tokens [first, last) that are taken */
     long from, to, end;         /* query lanes [from, to); the panel's lanes end at end */
     long base;   /* first lane of the first vector; queries of lane l: from item's query0 + l */
     long query0; /* query index in its item of lane 0 (may be negative) */
 };
 
-INLINE vec mask_of(const struct sp_attention_args *a, const struct segment *s, long key, int j,
-                   const int mask)
+/* m (queries, keys) of an item and head as [key][lane]. */
+INLINE void turn(const struct sp_attention_args *a, const struct segment *s, const float *m)
 {
-    const float *m = s->mask + key * a->mask_key;
-    if (mask == MASK_KEY) return splat(*m);
-    vec r = splat(0.f);
-    for (int l = 0; l < LANES; l++) {
-        long lane = s->base + LANES * j + l;
-        if (lane >= s->from && lane < s->to) r[l] = m[(s->query0 + lane) * a->mask_query];
-    }
-    return r;
+    for (long lane = s->from / LANES * LANES; lane < s->to; lane += LANES)
+        for (long key = 0; key < a->keys; key += LANES) {
+            vec r[LANES];
+            UNROLL for (int i = 0; i < LANES; i++)
+            {
+                const float *at = m + (s->query0 + lane + i) * a->mask_query + key * a->mask_key;
+                if (lane + i < s->from || lane + i >= s->to)
+                    r[i] = splat(0.f);
+                else
+                    r[i] = a->mask_key ? load_some(at, a->keys - key) : splat(*at);
+            }
+            transpose(r);
+            UNROLL for (int i = 0; i < LANES; i++) store(s->turned + (key + i) * SP_PANEL + lane, r[i]);
+        }
 }
 
-INLINE void scores(const struct sp_attention_args *a, const struct segment *s, vec *top, const int NV,
-                   const int mask)
+/* The keys that some query of NV vectors sees. */
+INLINE void look(const struct sp_attention_args *a, struct segment *s, const int NV)
 {
-    const long start = s->first & ~3L;
+    const long place = s->query0 + a->keys - a->queries;
+    const long end = s->base + NV * LANES;
+    const long low = place + (s->base > s->from ? s->base : s->from) - a->left;
+    const long high = place + (end < s->to ? end : s->to) + a->right;
+    s->first = s->begin + (low > 0 ? low : 0);
+    s->last = s->begin + (high < a->keys ? high : a->keys);
+    if (s->last < s->first) s->last = s->first;
+}
+
+INLINE ints lanes(void)
+{
+    ints lane = splat_int(0);
+    for (int l = 0; l < LANES; l++) lane[l] = l;
+    return lane;
+}
+
+/* Which of the lanes from `first` on have queries of this item? */
+INLINE ints mine(const struct segment *s, long first)
+{
+    const ints at = lanes() + splat_int((int)first);
+    return (at >= splat_int((int)s->from)) & (at < splat_int((int)s->to));
+}
+
+/* x, or what hides it where the key is not seen: it lies `after` keys after the place of lane 0's query. */
+INLINE vec hide(vec x, long after, long left, long right, float hidden)
+{
+    const ints by = splat_int((int)after) - lanes();
+    return pick((by > splat_int((int)right)) | (by < splat_int(-(int)left)), splat(hidden), x);
+}
+
+INLINE void scores(const struct sp_attention_args *a, const struct segment *s, vec *top, const int NV)
+{
+    const long start = s->first & ~3L, begin = s->begin, left = a->left, right = a->right;
+    const long place =
+        s->query0 + s->base + a->keys - a->queries; /* of the first lane's query among the keys */
+    const long step = a->mask_key;
+    const float hidden = a->hidden, cap = a->cap, one_by_cap = 1 / a->cap;
+    const float *const mask = s->mask, *const turned = s->turned + s->base;
     UNROLL for (int j = 0; j < NV; j++) top[j] = splat(-__builtin_inff());
     for (long t = start; t < s->last; t += 4) {
         vec acc[4][4];
@@ -52,13 +104,21 @@ INLINE void scores(const struct sp_attention_args *a, const struct segment *s, v
         for (long d = 0; d < DIM_K; d++) mac(acc, kt + d * SP_PANEL, 1, s->scaled + d * SP_PANEL, NV);
         float *out = s->scores + (t - start) * SP_PANEL;
         const int whole = t >= s->first && t + 4 <= s->last;
+        /* Does every query see these four? */
+        const long after = t - begin - place;
+        const int seen = after + 3 <= right && after - NV * LANES >= -left;
         UNROLL for (int r = 0; r < 4; r++)
         {
+            const long key = t + r - begin;
             if (!whole && (t + r < s->first || t + r >= s->last)) continue;
+            const vec bias = MASK == SP_MASK_KEY ? splat(mask[key * step]) : splat(0.f);
             UNROLL for (int j = 0; j < NV; j++)
             {
                 vec x = acc[r][j];
-                if (mask) x += mask_of(a, s, t + r - s->first, j, mask);
+                if (CAPPED) x = splat(cap) * tanhv(x * splat(one_by_cap));
+                if (MASK == SP_MASK_KEY) x += bias;
+                if (MASK == SP_MASK_FULL) x += load(turned + key * SP_PANEL + LANES * j);
+                if (WINDOW && !seen) x = hide(x, after + r - LANES * j, left, right, hidden);
                 top[j] = larger(x, top[j]);
                 store(out + r * SP_PANEL + LANES * j, x);
             }
@@ -66,14 +126,24 @@ INLINE void scores(const struct sp_attention_args *a, const struct segment *s, v
     }
 }
 
+/* Has a query no key in its window that the mask leaves it? Then keys outside count as much as those, unless they are hidden by -inf. */
+INLINE int lost(const struct sp_attention_args *a, const struct segment *s, const vec *top, const int NV)
+{
+    ints bad = splat_int(0);
+    int some = 0;
+    if (a->hidden < -3.4028235e38f || s->last - s->first == a->keys) return 0;
+    UNROLL for (int j = 0; j < NV; j++) bad |=
+        mine(s, s->base + LANES * j) & ~(top[j] > splat(a->hidden * .5f));
+    for (int l = 0; l < LANES; l++) some |= bad[l];
+    return some;
+}
+
 /* Features d to d + R of the head: R is 4, or 1 for those that are left over. */
 INLINE void context_rows(const struct sp_attention_args *a, const struct segment *s, const vec *scale, long d,
                          const int R, const int NV)
 {
     const float *p = s->scores + (s->first & 3) * SP_PANEL;
-    ints lane;
     vec acc[4][4];
-    for (int l = 0; l < LANES; l++) lane[l] = l;
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
     for (long t = s->first; t < s->last;) {
         const long panel = t / SP_PANEL,
@@ -85,14 +155,15 @@ INLINE void context_rows(const struct sp_attention_args *a, const struct segment
     {
         const long first = s->base + LANES * j;
         const int whole = first >= s->from && (first + LANES <= s->to || s->to == s->end);
-        ints at = lane + splat_int((int)first);
-        ints mine = (at >= splat_int((int)s->from)) & (at < splat_int((int)s->to));
         UNROLL for (int r = 0; r < R; r++)
         {
             float *o = s->o + (d + r) * SP_PANEL + first;
             vec x = acc[r][j] * scale[j];
             if (NAN0) x = pick(scale[j] != scale[j], splat(0.f), x);
-            store(o, whole ? x : pick(mine, x, load(o)));
+            if (whole)
+                store(o, x);
+            else
+                store(o, pick(mine(s, first), x, load(o)));
         }
     }
 }
@@ -105,14 +176,42 @@ INLINE void context(const struct sp_attention_args *a, const struct segment *s, 
     for (; d < DIM_V; d++) context_rows(a, s, scale, d, 1, NV);
 }
 
-INLINE void attend(const struct sp_attention_args *a, const struct segment *s, const int NV, const int mask)
+/* Functions of their own: constants of one phase would take registers that the loops of another need. */
+#define PHASES(NV)                                                                                           \
+    static __attribute__((noinline, unused)) void scores_##NV(const struct sp_attention_args *a,             \
+                                                              const struct segment *s, vec *top)             \
+    {                                                                                                        \
+        scores(a, s, top, NV);                                                                               \
+    }                                                                                                        \
+    static __attribute__((noinline, unused)) void context_##NV(const struct sp_attention_args *a,            \
+                                                               const struct segment *s, const vec *scale)    \
+    {                                                                                                        \
+        context(a, s, scale, NV);                                                                            \
+    }
+PHASES(2)
+#if LANES == 16
+PHASES(1)
+PHASES(3)
+PHASES(4)
+#define PHASE(name, NV) (NV == 1 ? name##_1 : NV == 2 ? name##_2 : NV == 3 ? name##_3 : name##_4)
+#else
+#define PHASE(name, NV) name##_2
+#endif
+
+INLINE void attend(const struct sp_attention_args *a, struct segment *s, const int NV)
 {
     vec top[4], sum[4];
     for (long d = 0; d < DIM_K; d++)
         UNROLL for (int j = 0; j < NV; j++)
             store(s->scaled + d * SP_PANEL + LANES * j,
                   load(s->q + d * SP_PANEL + s->base + LANES * j) * splat(a->scale));
-    scores(a, s, top, NV, mask);
+    if (WINDOW) look(a, s, NV);
+    for (;;) {
+        PHASE(scores, NV)(a, s, top);
+        if (!WINDOW || !lost(a, s, top, NV)) break;
+        s->first = s->begin;
+        s->last = s->begin + a->keys;
+    }
     UNROLL for (int j = 0; j < NV; j++) sum[j] = splat(0.f);
     float *row = s->scores + (s->first & 3) * SP_PANEL;
     for (long t = s->first; t < s->last; t++, row += SP_PANEL) UNROLL for (int j = 0; j < NV; j++)
@@ -121,8 +220,13 @@ INLINE void attend(const struct sp_attention_args *a, const struct segment *s, c
             sum[j] += e;
             store(row + LANES * j, e);
         }
-    UNROLL for (int j = 0; j < NV; j++) sum[j] = splat(1.f) / sum[j];
-    context(a, s, sum, NV);
+    UNROLL for (int j = 0; j < NV; j++)
+    {
+        if (WINDOW)
+            sum[j] = pick(sum[j] == splat(0.f), splat(__builtin_nanf("")), sum[j]); /* no key at all */
+        sum[j] = splat(1.f) / sum[j];
+    }
+    PHASE(context, NV)(a, s, sum);
 }
 
 KERNEL void sp_kernel_attention(const void *args)
@@ -130,27 +234,25 @@ KERNEL void sp_kernel_attention(const void *args)
     const struct sp_attention_args *a = (const struct sp_attention_args *)args;
     const long count = a->tokens - a->token0 < SP_PANEL ? a->tokens - a->token0 : SP_PANEL;
     const long first = a->token0 / a->queries, last = (a->token0 + count - 1) / a->queries;
-    for (long h = a->head0; h < a->head1; h++)
-        for (long item = first; item <= last; item++) {
+    for (long item = first; item <= last; item++)
+        for (long h = a->head0; h < a->head1; h++) {
             struct segment s;
-            const long rows_k = h * DIM_K * SP_PANEL, rows_v = h * DIM_V * SP_PANEL;
+            const long rows_k = h / a->share * DIM_K * SP_PANEL, rows_v = h / a->share * DIM_V * SP_PANEL;
             s.query0 = a->token0 - item * a->queries;
             s.from = s.query0 < 0 ? -s.query0 : 0;
             s.to = a->queries - s.query0 < count ? a->queries - s.query0 : count;
             s.end = count;
             s.base = s.from & ~15L;
-            s.q = a->q + rows_k, s.k = a->k + rows_k, s.v = a->v + rows_v, s.o = a->o + rows_v;
-            s.mask = a->mask + item * a->mask_item + h * a->mask_head;
-            s.first = item * a->keys, s.last = s.first + a->keys;
+            s.q = a->q + h * DIM_K * SP_PANEL, s.o = a->o + h * DIM_V * SP_PANEL;
+            s.k = a->k + rows_k, s.v = a->v + rows_v;
+            s.mask = a->mask;
+            if (s.mask) s.mask += item % a->mask_items * a->mask_item + h * a->mask_head;
+            s.begin = s.first = item * a->keys, s.last = s.first + a->keys;
             s.scaled = a->work, s.scores = a->work + DIM_K * SP_PANEL;
+            s.turned = s.scores + (a->keys + 8) * SP_PANEL;
+            if (MASK == SP_MASK_FULL && (h == a->head0 || a->mask_head)) turn(a, &s, s.mask);
             const long from = s.base;
-#define ATTEND(NV, vector)      (s.base = from + (vector)*LANES, attend(a, &s, NV, MASK_KEY))
-#define ATTEND_BARE(NV, vector) (s.base = from + (vector)*LANES, attend(a, &s, NV, MASK_NONE))
-            if (!a->mask)
-                TILES((s.to - from + 15) / 16, ATTEND_BARE)
-            else if (a->mask_query == 0)
-                TILES((s.to - from + 15) / 16, ATTEND)
-            else
-                for (s.base = from; s.base < s.to; s.base += LANES) attend(a, &s, 1, MASK_FULL);
+#define ATTEND(NV, vector) (s.base = from + (vector)*LANES, attend(a, &s, NV))
+            TILES((s.to - from + 15) / 16, ATTEND)
         }
 }

@@ -1,11 +1,11 @@
-/* interact: dot products of pairs of vectors, one item a lane: multiply-adds down the features, nothing is added across lanes.
+/* interact: dot products of vectors, two by two, one item a lane: multiply-adds down the features, nothing is added across lanes.
  *
  *     a few items (LANES) at a time:   stage   every vector as (dim)[LANES], from its panel, or from rows of its table
  *                                              turned in registers
- *                                      cross   squares of 4 x 4 pairs: 16 sums in registers, 8 rows loaded for 16
+ *                                      cross   squares of 4 x 4 dots: 16 sums in registers, 8 rows loaded for 16
  *                                              multiply-adds; 3 x 3 where there are 16 registers
  *          j ->
- *     i  (0,0)                         a square on the diagonal needs 10 of its 16 pairs
+ *     i  (0,0)                         a square on the diagonal needs 10 of its 16 dots
  *     |  (1,0) (1,1)
  *     v  (2,0) (2,1) (2,2)
  *
@@ -15,7 +15,7 @@
  * Long vectors are summed up in runs, as in kernel linear. Each sum goes straight to its row of the output, behind the
  * vector that is kept.
  */
-#define PAIR_RUN 256
+#define DOT_RUN 256
 #if LANES == 16
 #define SIDE 4
 #else
@@ -61,7 +61,7 @@ INLINE void stage(const struct sp_interact_args *a, long lane0)
 }
 
 /* `rows` rows of the vectors at p against those at q, `step` floats apart; on the diagonal i >= j is enough. */
-INLINE void pair_run(vec (*acc)[4], const float *p, const float *q, long step, long rows, const int DIAGONAL)
+INLINE void dot_run(vec (*acc)[4], const float *p, const float *q, long step, long rows, const int DIAGONAL)
 {
     for (; rows > 0; rows--, p += LANES, q += LANES) {
         vec a0 = load(p), a1 = load(p + step), a2 = load(p + 2 * step), a3 = a0, b;
@@ -101,16 +101,16 @@ INLINE void pair_run(vec (*acc)[4], const float *p, const float *q, long step, l
 }
 
 /* Staged vectors i0.. against j0..; past the last vector there is room for three that are not stored. */
-INLINE void pair_square(const struct sp_interact_args *a, long i0, long j0, long lane0, const int DIAGONAL)
+INLINE void dot_square(const struct sp_interact_args *a, long i0, long j0, long lane0, const int DIAGONAL)
 {
     const long step = STAGED(a->dim);
     const float *p = a->work + i0 * step, *q = a->work + j0 * step;
     vec acc[4][4], sum[4][4];
     UNROLL for (int i = 0; i < SIDE; i++) UNROLL for (int j = 0; j < SIDE; j++) sum[i][j] = splat(0.f);
-    for (long from = 0; from < a->dim; from += PAIR_RUN) {
-        const long rows = a->dim - from < PAIR_RUN ? a->dim - from : PAIR_RUN;
+    for (long from = 0; from < a->dim; from += DOT_RUN) {
+        const long rows = a->dim - from < DOT_RUN ? a->dim - from : DOT_RUN;
         UNROLL for (int i = 0; i < SIDE; i++) UNROLL for (int j = 0; j < SIDE; j++) acc[i][j] = splat(0.f);
-        pair_run(acc, p + from * LANES, q + from * LANES, step, rows, DIAGONAL);
+        dot_run(acc, p + from * LANES, q + from * LANES, step, rows, DIAGONAL);
         UNROLL for (int i = 0; i < SIDE; i++) UNROLL for (int j = 0; j < SIDE; j++) sum[i][j] += acc[i][j];
     }
     UNROLL for (int i = 0; i < SIDE; i++) UNROLL for (int j = 0; j < SIDE; j++)
@@ -127,8 +127,8 @@ KERNEL void sp_kernel_interact(const void *args)
     for (long lane0 = a->lane0; lane0 < a->lane1; lane0 += LANES) {
         stage(a, lane0);
         for (long i = 0; i < a->n; i += SIDE) {
-            for (long j = 0; j < i; j += SIDE) pair_square(a, i, j, lane0, 0);
-            pair_square(a, i, i, lane0, 1);
+            for (long j = 0; j < i; j += SIDE) dot_square(a, i, j, lane0, 0);
+            dot_square(a, i, i, lane0, 1);
         }
     }
 }

@@ -88,7 +88,7 @@ INLINE void quad_set(vec (*acc)[4], const int set, long n, const unsigned short 
 }
 
 /* One range of inputs: every set of rows of every strip, and what the ranges before have summed up. */
-INLINE void linear_range(const struct sp_linear_args *a, long range, const int NV, long base)
+INLINE void quad_range(const struct sp_linear_args *a, long range, const int NV, long base)
 {
     const long at = range * a->strips + a->strip0;
     const unsigned short *count = a->count + at * 16,
@@ -130,21 +130,15 @@ INLINE void linear_range(const struct sp_linear_args *a, long range, const int N
     }
 }
 
-INLINE void linear_quads(const struct sp_linear_args *a, const int NV, long base)
-{
-    long range = 0;
-    do linear_range(a, range++, NV, base);
-    while (range * a->range < a->k);
-}
-
+/* The tiles of a strip one after the other: its weights stay in the L1 cache. */
 KERNEL void sp_kernel_linear(const void *args)
 {
     const struct sp_linear_args *a = (const struct sp_linear_args *)args;
     end_begin(&a->e);
 #define STRIP(NV, vector) linear_strip(a, s, NV, (vector)*LANES)
-#define QUADS(NV, vector) linear_quads(a, NV, (vector)*LANES)
-    if (FORM == SP_FORM_QUADS)
-        TILES(a->vectors, QUADS)
-    else /* the tiles of a strip one after the other: its weights stay in the L1 cache */
-        for (long s = a->strip0; s < a->strip1; s++) TILES(a->vectors, STRIP)
+#define QUADS(NV, vector) quad_range(a, range, NV, (vector)*LANES)
+    if (FORM != SP_FORM_QUADS)
+        for (long s = a->strip0; s < a->strip1; s++) STRIP_TILES(a->vectors, STRIP)
+    else
+        for (long range = 0; range == 0 || range * a->range < a->k; range++) STRIP_TILES(a->vectors, QUADS)
 }

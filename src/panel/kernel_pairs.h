@@ -9,7 +9,8 @@
  * processor can tell when loops end. The same rows in their own order took a tenth longer.
  *
  * What is short here is loads: one of x for each multiply-add that shares none. So weights are loaded four at a time and spread
- * by a permutation, which other units do. Parameters: those of epilogue.h.
+ * by a permutation, which other units do. Where a tile is not all tokens of a panel, its part of every row is copied together: where it lies
+ * it would take up only some sets of the L1 cache, and half of it or more would not fit. Parameters: those of epilogue.h.
  */
 
 typedef float pairs_four __attribute__((vector_size(16), may_alias, aligned(4)));
@@ -54,21 +55,22 @@ INLINE void pairs_add(vec *acc, vec w, const float *x, const int NV)
     UNROLL for (int j = 0; j < NV; j++) acc[j] += w * load(x + LANES * j);
 }
 
-/* Inputs crd[0..4) of one row. */
-INLINE void pairs_own(vec *acc, const unsigned short *crd, const float *w, const float *x, const int NV)
+/* Inputs crd[0..4) of one row; rows of x are `step` floats apart. */
+INLINE void pairs_own(vec *acc, const unsigned short *crd, const float *w, const float *x, const long step,
+                      const int NV)
 {
     const vec four = pairs_load(w);
-    UNROLL for (int i = 0; i < 4; i++) pairs_add(acc, pairs_lane(four, i), x + (long)crd[i] * SP_PANEL, NV);
+    UNROLL for (int i = 0; i < 4; i++) pairs_add(acc, pairs_lane(four, i), x + (long)crd[i] * step, NV);
 }
 
 /* Inputs crd[0..4) of both rows. */
 INLINE void pairs_shared(vec (*acc)[4], const unsigned short *crd, const float *w, const float *x,
-                         const int NV)
+                         const long step, const int NV)
 {
     const vec first = pairs_load(w), second = pairs_load(w + 4);
     UNROLL for (int i = 0; i < 4; i++)
     {
-        const float *from = x + (long)crd[i] * SP_PANEL;
+        const float *from = x + (long)crd[i] * step;
         const vec b = pairs_lane(first, i), c = pairs_lane(second, i);
         UNROLL for (int j = 0; j < NV; j++)
         {
@@ -93,11 +95,11 @@ INLINE void pairs_store(const struct sp_pairs_args *a, vec (*acc)[4], long row, 
     UNROLL for (int j = 0; j < NV; j++) store(y + LANES * j, acc[0][j]);
 }
 
-/* The jobs of a range: where they lie in crd and w is where those before ended. */
-INLINE void pairs_range(const struct sp_pairs_args *a, long range, const unsigned short **crd,
-                        const float **weights, const int NV, long base)
+/* The jobs of a range on one tile, whose rows of x are `step` floats apart: from where in crd and w those of the ranges before ended. */
+INLINE void pairs_jobs(const struct sp_pairs_args *a, long range, const unsigned short **crd,
+                       const float **weights, const float *x, const long step, const int NV, long base)
 {
-    const float *x = a->x + range * a->range * SP_PANEL + base, *w = *weights;
+    const float *w = *weights;
     const unsigned short *c = *crd;
     const struct sp_pairs_job *job = a->job + (range ? a->end[range - 1] : 0), *last = a->job + a->end[range];
     __asm__("" : "+r"(x)); /* one address: gcc 12 would add its parts up again for each input */
@@ -105,47 +107,66 @@ INLINE void pairs_range(const struct sp_pairs_args *a, long range, const unsigne
         vec acc[2][4];
         const int both = job->row[0] != job->row[1];
         UNROLL for (int r = 0; r < 2; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
-        for (unsigned n = job->shared; n; n -= 4, c += 4, w += 8) pairs_shared(acc, c, w, x, NV);
+        for (unsigned n = job->shared; n; n -= 4, c += 4, w += 8) pairs_shared(acc, c, w, x, step, NV);
         if (both) {
             for (unsigned n = job->own / 4; n; n--, c += 8, w += 8) {
-                pairs_own(acc[0], c, w, x, NV);
-                pairs_own(acc[1], c + 4, w + 4, x, NV);
+                pairs_own(acc[0], c, w, x, step, NV);
+                pairs_own(acc[1], c + 4, w + 4, x, step, NV);
             }
             for (unsigned n = job->own % 4; n; n--, c += 2, w += 2) {
-                pairs_add(acc[0], splat(w[0]), x + (long)c[0] * SP_PANEL, NV);
-                pairs_add(acc[1], splat(w[1]), x + (long)c[1] * SP_PANEL, NV);
+                pairs_add(acc[0], splat(w[0]), x + (long)c[0] * step, NV);
+                pairs_add(acc[1], splat(w[1]), x + (long)c[1] * step, NV);
             }
             pairs_store(a, acc + 1, job->row[1], range, NV, base);
         } else
             for (unsigned n = job->own; n; n--, c++, w++)
-                pairs_add(acc[0], splat(w[0]), x + (long)c[0] * SP_PANEL, NV);
+                pairs_add(acc[0], splat(w[0]), x + (long)c[0] * step, NV);
         pairs_store(a, acc, job->row[0], range, NV, base);
     }
     *crd = c;
     *weights = w;
 }
 
-INLINE void pairs_tile(const struct sp_pairs_args *a, const int NV, long vector)
+/* A range on one tile: its rows copied together, unless they would not stay in the L1 cache anyway. */
+INLINE void pairs_tile(const struct sp_pairs_args *a, long range, const unsigned short **crd, const float **w,
+                       const int NV, long base)
 {
-    const unsigned short *crd = a->crd;
-    const float *w = a->w;
-    for (long range = 0; range < a->ranges; range++) pairs_range(a, range, &crd, &w, NV, vector * LANES);
+    const float *x = a->x + range * a->range * SP_PANEL + base;
+#if SPLIT > 1
+    const long left = a->k - range * a->range, inputs = left < a->range ? left : a->range;
+    if (inputs <= SP_PAIRS_NEAR) {
+        for (long k = 0; k < inputs; k++)
+            UNROLL for (int j = 0; j < NV; j++)
+                store(a->work + (k * NV + j) * LANES, load(x + k * SP_PANEL + LANES * j));
+        pairs_jobs(a, range, crd, w, a->work, NV * LANES, NV, base);
+        return;
+    }
+#endif
+    pairs_jobs(a, range, crd, w, x, SP_PANEL, NV, base);
 }
 
 KERNEL void sp_kernel_pairs(const void *args)
 {
     const struct sp_pairs_args *a = (const struct sp_pairs_args *)args;
-    long v = a->vector0 * SPLIT, end = (a->vector0 + a->vectors) * SPLIT;
+    const unsigned short *crd = a->crd;
+    const float *w = a->w;
     end_begin(&a->e);
-    for (; v + 4 <= end; v += 4) pairs_tile(a, 4, v);
-    switch (end - v) {
+    for (long range = 0; range < a->ranges; range++) {
+        long v = a->vector0 * SPLIT, end = (a->vector0 + a->vectors) * SPLIT;
+        const unsigned short *c = crd;
+        const float *from = w;
+#define PAIRS_TILE(NV) c = crd, from = w, pairs_tile(a, range, &c, &from, NV, v * LANES)
+        for (; v + 4 <= end; v += 4) PAIRS_TILE(4);
+        switch (end - v) {
 #if SPLIT == 1
-    case 1: pairs_tile(a, 1, v); break;
-    case 3: pairs_tile(a, 3, v); break;
+        case 1: PAIRS_TILE(1); break;
+        case 3: PAIRS_TILE(3); break;
 #endif
 #if SPLIT <= 2
-    case 2: pairs_tile(a, 2, v); break;
+        case 2: PAIRS_TILE(2); break;
 #endif
-    default: break;
+        default: break;
+        }
+        crd = c, w = from;
     }
 }

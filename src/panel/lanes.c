@@ -2,28 +2,21 @@
 #include "panel/lanes.h"
 #include <string.h>
 
-static const struct {
-    const char *name, *format;
-} table[] = {
-#define SP_LAYOUT(id, name, format, panel, row) {name, format},
+static const char *const table[] = {
+#define SP_LAYOUT(id, name, format, panel, row) name,
 #include "panel/layouts.def"
 #undef SP_LAYOUT
 };
 
 const char *sp_layout_name(sp_layout l)
 {
-    return l < SP_LAYOUTS ? table[l].name : l == SP_LAYOUT_PACKED ? "packed" : "absent";
-}
-
-const char *sp_layout_format(sp_layout l)
-{
-    return table[l].format;
+    return l < SP_LAYOUTS ? table[l] : l == SP_LAYOUT_PACKED ? "packed" : "absent";
 }
 
 bool sp_layout_find(const char *name, sp_layout *out)
 {
     for (int i = 0; i < SP_LAYOUTS; i++)
-        if (!strcmp(table[i].name, name)) {
+        if (!strcmp(table[i], name)) {
             *out = (sp_layout)i;
             return true;
         }

@@ -32,8 +32,7 @@ typedef enum sp_layout {
     SP_LAYOUT_ABSENT
 } sp_layout;
 
-const char *sp_layout_name(sp_layout l);   /* "panel", "packed", "absent" */
-const char *sp_layout_format(sp_layout l); /* of a row of the table */
+const char *sp_layout_name(sp_layout l); /* "panel", "packed", "absent" */
 /* The row of that name; false: there is none. */
 bool sp_layout_find(const char *name, sp_layout *out);
 /* Are its tokens lanes? */

@@ -117,4 +117,5 @@ const sp_panel_kernel sp_panel_linear = {.name = "linear",
                                          .prepare = prepare,
                                          .check = sp_panel_product_check,
                                          .fill = fill,
-                                         .slots = SP_PRODUCT_SLOTS};
+                                         .slots = SP_PRODUCT_SLOTS,
+                                         .folded = SP_FOLD_HEADS};

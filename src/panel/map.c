@@ -1,4 +1,4 @@
-/* map: an epilogue without a product, element by element. in: a, b? in panels. Serves Add and the activations that no product could take. */
+/* map: an epilogue without a product, element by element. in: a, b? in panels. Serves Add, Mul and the activations that no product could take. */
 #include "panel/common.h"
 #include "panel/vector.h"
 #include "panel/epilogue.h"

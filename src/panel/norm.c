@@ -1,7 +1,8 @@
-/* norm: layer normalisation over the features. in: x in panels, gain, shift? */
+/* norm: layer normalisation over the features; rms: the same without a mean and a shift. in: x in panels, gain, shift? */
 #include "panel/common.h"
 #include "panel/vector.h"
 #include "panel/kernel_norm.h"
+#include "panel/kernel_rms.h"
 
 static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
@@ -46,3 +47,11 @@ const sp_panel_kernel sp_panel_norm = {.name = "norm",
                                        .check = check,
                                        .fill = fill,
                                        .slots = {slots, SP_COUNT(slots), 0, {SP_F32_PANELS}}};
+
+const sp_panel_kernel sp_panel_rms = {.name = "rms",
+                                      .portable = sp_kernel_rms,
+                                      .op = SP_OP_RMSNormalization,
+                                      .prepare = prepare,
+                                      .check = check,
+                                      .fill = fill,
+                                      .slots = {slots, 2, 0, {SP_F32_PANELS}}};

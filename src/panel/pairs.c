@@ -37,6 +37,11 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
     return sp_panel_end_prepare(cx, arena, job);
 }
 
+static size_t work(const sp_job *job)
+{
+    return (size_t)SP_MIN(sp_panel_range(job->in[1].packed), SP_PAIRS_NEAR) * SP_PANEL / 2 * sizeof(float);
+}
+
 static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
     const sp_packed *w = job->in[1].packed;
@@ -48,6 +53,7 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->end = job->end;
     a->crd = w->crd[1].data;
     a->w = w->values.data;
+    a->work = at->work;
     a->n = (long)w->dim[0];
     a->k = (long)w->dim[1];
     a->range = sp_panel_range(w);
@@ -62,5 +68,6 @@ const sp_panel_kernel sp_panel_pairs = {.name = "pairs",
                                         .op = SP_OP_Linear,
                                         .prepare = prepare,
                                         .check = sp_panel_product_check,
+                                        .work = work,
                                         .fill = fill,
                                         .slots = SP_PRODUCT_SLOTS};

@@ -9,11 +9,15 @@
  * of squares per lane, one pair for each part that wrote rows), which a product leaves for the normalisation after it. Panels are
  * one layout of several that a value may have (lanes.h); all count words of 32 bits.
  *
- * One kernel leaves tokens in rows: few, for products of so few of them that reading the weight is all that takes time.
+ * Two kernels leave tokens in rows: few, for products of so few of them that reading the weight is all that takes time, and attention_rows, for few
+ * queries and for keys and values that lie in a cache.
  *
  * Each kernel (panel.def) is one template, kernel_<name>.h, used twice: compiled into this library as portable C, and embedded as
  * text, from which room implement makes the specialised kernel that the machine's compiler builds. Both take the same
  * arguments (abi.h) and the same stored weights, so that a package runs with either.
+ *
+ * What stands between products is generated instead (nest.c): its text comes from room emit, any operator and any chain of them may be one, and the
+ * builtin references are its portable twin.
  *
  *     job     what one step works on: prepared once (words, copies, indices), bound for each run (operands, sizes)
  *     place   which panel, and which part of it if several threads share it
@@ -27,9 +31,10 @@
 #include "format/format.h"
 #include "builtin/epilogue.h"
 #include "graph/graph.h"
+#include "kernel/abi.h"
 #include "panel/lanes.h"
 
-#define SP_OPERANDS 32 /* the 27 vectors of a recommender and their pairs */
+#define SP_OPERANDS 32 /* the 27 vectors of a recommender and their dots */
 
 typedef struct sp_operand {
     sp_layout layout;
@@ -40,7 +45,7 @@ typedef struct sp_operand {
     float *stat;    /* statistics of panel (or slot) 0 */
     bool slotted;   /* lives in per-thread slots: index by slot, not by panel */
     int64_t row0;   /* lanes: rows of the product it is a part of that lie before it */
-    const struct sp_job *rows; /* interact: what this Embed would look up, which is not stored */
+    const struct sp_job *lookup; /* interact: what this Embed would look up, which is not stored */
 } sp_operand;
 
 typedef struct sp_job {
@@ -56,11 +61,15 @@ typedef struct sp_job {
     const long *end;           /* pairs: jobs up to the last of each range of inputs */
     const float *gain, *shift; /* norm: prepared copies */
     float scale;
-    int64_t heads;                     /* attention */
+    int64_t heads, groups;             /* attention: of q; of k and v */
     const struct sp_walk_part *walked; /* walk: what the storage's walk found, one a part of the weight */
     int walked_parts;
     sp_product product; /* library: the one that was found, or NULL */
     const int *where;   /* interact: [vectors][vectors], the row of the output that each dot goes to */
+    /* nests: the text, what it says, and sizes and strides of the present run (of lanes: of a full panel and of the last one) */
+    const char *text;
+    struct sp_nest *nest;
+    struct sp_nest_bound *bound;
 } sp_job;
 
 typedef struct sp_place {
@@ -78,10 +87,12 @@ typedef union sp_panel_args {
     struct sp_few_args few;
     struct sp_attention_args attention;
     struct sp_norm_args norm;
+    struct sp_rotary_args rotary;
     struct sp_map_args map;
     struct sp_embed_args embed;
     struct sp_interact_args interact;
-    struct sp_pack_args pack;
+    struct sp_conversion_args conversion;
+    struct sp_nest_args nest;
 } sp_panel_args;
 
 typedef void (*sp_entry)(const void *args);
@@ -93,6 +104,7 @@ typedef struct sp_slot {
     bool constant;    /* it is read when a session is made: a weight, a bias, a table */
     bool beyond;      /* panels other than the one at hand are read: keys and values of attention */
     bool maybe;       /* it may be absent */
+    bool gaps;        /* in rows: there may be gaps between the elements of all axes but the last */
     int device;       /* as in sparta_tensor; 0: the CPU */
 } sp_slot;
 #define SP_IN(layout) (1u << SP_LAYOUT_##layout)
@@ -105,18 +117,31 @@ typedef struct sp_slot {
 #define SP_F32_PACKED .layouts = SP_IN(PACKED), .dtypes = SP_OF(F32), .constant = true
 
 /* Slots of all operands. Where an operator takes any number of them, the first `recur` slots come again and again, and the rest are those
- * of the last operands: (table, ids)*, or vector* pairs. */
+ * of the last operands: (table, ids)*, or vector* dots. */
 typedef struct sp_slots {
     const sp_slot *in;
     int n, recur;
     sp_slot out;
 } sp_slots;
 
+/* Two kernels of which one does the other's work in its place, so that what the other makes is never stored (run/group.c). */
+typedef enum sp_fold {
+    SP_FOLD_NONE,
+    SP_FOLD_HEADS,  /* a product of q, k and v into their attention, head by head (sp_head) */
+    SP_FOLD_LOOKUPS /* an Embed into the interaction of its vectors (sp_operand.lookup) */
+} sp_fold;
+
 typedef struct sp_panel_kernel {
     const char *name;
     sp_entry portable;
     sp_op_id op; /* the operator it computes */
     bool words;  /* or else, every one that is a word of epilogues */
+    /* Or else, whatever its text says: there is no template and no portable kernel, operands are those of the text (sp_job.text), one output or
+     * more. Where there is no code the builtin runs. */
+    bool generated;
+    /* It works on whole values, not on panels: one place, shared by so many of at most `most` threads. */
+    bool whole;
+    int (*parts)(const sp_job *job, int most);
     /* By sp_panel_prepare, when not NULL: read attributes, copy what needs padding into the arena. */
     sparta_status (*prepare)(sparta_ctx *cx, sp_arena *arena, sp_job *job);
     /* When sizes are known: everything the kernel trusts must hold. */
@@ -127,11 +152,23 @@ typedef struct sp_panel_kernel {
     /* Arguments for one place; false: nothing to do there. */
     bool (*fill)(const sp_job *job, const sp_place *at, sp_panel_args *out);
     sp_slots slots;
+    sp_fold folds, folded; /* how it takes others in, how others may take it in */
 } sp_panel_kernel;
 
 static inline bool sp_panel_takes(const sp_panel_kernel *k, sp_op_id op)
 {
-    return k->words ? sp_word_of(op, &(sp_attrs){0}) >= 0 : op == k->op;
+    return k->generated || (k->words ? sp_word_of(op, &(sp_attrs){0}) >= 0 : op == k->op);
+}
+/* Operators that may be told the sums and squares of their input, which a product left. */
+static inline bool sp_panel_takes_stat(sp_op_id op)
+{
+    return op == SP_OP_LayerNormalization || op == SP_OP_RMSNormalization;
+}
+/* Does it run the product that is fused (builtin/multiply.def)? */
+static inline bool sp_panel_multiplies(const sp_panel_kernel *k)
+{
+    const sp_multiply *p = k->words || k->generated ? NULL : sp_multiply_of(k->op);
+    return p && p->fused;
 }
 /* The slot of input i of n; NULL: the kernel takes no such operand. */
 const sp_slot *sp_panel_slot(const sp_panel_kernel *k, int n, int i);
@@ -143,11 +180,13 @@ sparta_status sp_panel_prepare(sparta_ctx *cx, sp_arena *arena, const sp_panel_k
                                sp_job *job) SP_MUST;
 
 #define SP_PANEL_KERNEL(name) extern const sp_panel_kernel sp_panel_##name;
+#define SP_PANEL_NEST         SP_PANEL_KERNEL
 #include "panel/panel.def"
 #undef SP_PANEL_KERNEL
+#undef SP_PANEL_NEST
 
 const sp_panel_kernel *sp_panel_find(const char *name); /* or NULL */
-/* A digest of the argument structs (the text of abi.h): code that was compiled for another one reads what is not there. */
+/* A digest of the argument structs (the texts of abi.h and kernel/abi.h): code that was compiled for another one reads what is not there. */
 uint64_t sp_panel_abi(void);
 /* The template of a kernel as text: abi, words, body. */
 sparta_status sp_panel_text(const char *name, sp_text *out) SP_MUST;
@@ -174,13 +213,15 @@ static inline long sp_panel_vectors(const sp_job *job, int64_t panel)
     int64_t left = job->tokens - panel * SP_PANEL;
     return left >= SP_PANEL ? 4 : (long)(left + 15) / 16;
 }
-/* Rows that one head has of input i of an attention: 0 and 1 are q and k, 2 is v. */
+/* What its mask is one of (SP_MASK_*), whatever the sizes of a run: one that may have a value for each query is taken so. */
+int sp_attention_mask(const sp_node *attention);
+/* Rows of input i of an attention that belong to one head of k and v: 0 is q, with all heads that share it, 1 is k, 2 is v. */
 static inline int64_t sp_head_rows(const sp_job *attention, int i)
 {
-    return sp_panel_features(&attention->in[i].tensor) / attention->heads;
+    return sp_panel_features(&attention->in[i].tensor) / attention->groups;
 }
-/* Attention of one (item, head), with the product that makes q, k and v: the rows of one head at a time stay in cache instead of all
- * rows of all tokens. Items must be whole panels. */
+/* Attention of one (item, head of k and v), with the product that makes q, k and v: the rows of one head at a time stay in cache instead
+ * of all rows of all tokens. Items must be whole panels. */
 typedef struct sp_head {
     const sp_job *product, *attention;
     sp_entry product_entry, attention_entry;
@@ -191,8 +232,8 @@ size_t sp_head_work(const sp_job *attention);
 void sp_head_product(const sp_head *h);
 void sp_head_attend(const sp_head *h);
 
-/* Pairs (P, 2) of n vectors as a table where[n][n]: the dot of vectors i >= j goes to row where[i * n + j], the first pair's to
- * `row`; -1: nowhere. False: an index is no vector, or a pair is there twice. */
-bool sp_panel_dots(const sparta_tensor *pairs, int64_t n, int64_t row, int *where);
+/* Dots (P, 2) of n vectors as a table where[n][n]: the dot of vectors i >= j goes to row where[i * n + j], the first one to
+ * `row`; -1: nowhere. False: an index is no vector, or a dot is there twice. */
+bool sp_panel_dots(const sparta_tensor *dots, int64_t n, int64_t row, int *where);
 
 #endif

@@ -1,8 +1,7 @@
 /* What goes: every operand that shares a label agrees on its indices.
  *
- * Each axis of each value begins with the indices it could do without; a constant could do without all of them. Nodes are then
- * visited until nothing changes: an index of a label stays if one operand keeps it, so lists only shrink and the end is the
- * largest agreement. A summed index also needs its summand to be 0, or a constant that a bias takes up. */
+ * Each axis of each value begins with the indices it could do without (spare.c). Nodes are then visited until nothing changes: an index of a
+ * label stays if one operand keeps it, so lists only shrink and the end is the largest agreement. A summed index also needs its summand to be 0, or a constant that a bias takes up. */
 #include "propagate/facts.h"
 #include <string.h>
 
@@ -13,90 +12,6 @@ typedef struct agreement {
     uint8_t ***summand; /* by node, by label; NULL: not looked at */
     bool rounding;      /* what is kept now could go: nobody is to be told who holds it */
 } agreement;
-
-/* ------------------------------------------------------------------ the beginning */
-/* Index i of an axis may go when each of its elements is known or not needed. */
-static sparta_status wish(sp_propagation *p, const sp_value *v, int axis)
-{
-    sp_fact *f = sp_fact_of(p, v);
-    int64_t size = sp_axis_size(v, axis), extent[SPARTA_RANK], index[SPARTA_RANK] = {0};
-    if (size < 2 || size > SP_CELLS || !sp_room(p, size, 2)) return SPARTA_OK;
-    uint8_t *gone = sp_arena_alloc(p->arena, (size_t)size);
-    SP_NEED(p->cx, gone);
-    memset(gone, 1, (size_t)size);
-    for (int i = 0; !v->constant && i < v->dims.rank; i++)
-        extent[i] = SP_MAX(f->tesa.state.extent[i], f->need.extent[i]);
-    int64_t count = v->constant ? 0 : sp_cells_count(v->dims.rank, extent);
-    if (count < 0 || v->is_input || v->is_output) return SPARTA_OK;
-    bool some = v->constant != NULL;
-    for (int64_t c = 0; c < count; c++) {
-        bool stays = sp_cells_get(&f->need, v->dims.rank, index) &&
-                     sp_cells_get(&f->tesa.state, v->dims.rank, index) & 1;
-        if (stays && extent[axis] == 1) return SPARTA_OK;
-        if (stays) gone[index[axis]] = 0;
-        for (int d = v->dims.rank - 1; d >= 0 && ++index[d] == extent[d]; d--) index[d] = 0;
-    }
-    for (int64_t i = 0; i < size; i++) some |= gone[i] != 0;
-    if (!some) return SPARTA_OK;
-    f->gone[axis] = gone;
-    f->wanted[axis] = sp_arena_alloc(p->arena, (size_t)size);
-    SP_NEED(p->cx, f->wanted[axis]);
-    if (!v->constant) memcpy(f->wanted[axis], gone, (size_t)size);
-    return SPARTA_OK;
-}
-
-/* Slices of an axis that are all zeros: (outer, size, inner) of the states. Looking ends when none is left that could be. */
-static void dead_of_axis(const uint8_t *state, int64_t outer, int64_t size, int64_t inner, uint8_t *dead)
-{
-    memset(dead, 1, (size_t)size);
-    for (int64_t o = 0; o < outer; o++) {
-        const uint8_t *at = state + o * size * inner;
-        uint8_t left = 0;
-        for (int64_t j = 0; j < size && inner == 1; j++) left |= dead[j] &= !at[j];
-        for (int64_t j = 0; j < size && inner > 1; j++) {
-            for (int64_t k = 0; k < inner && dead[j]; k++) dead[j] = !at[j * inner + k];
-            left |= dead[j];
-        }
-        if (!left) return;
-    }
-}
-
-/* What a user would call dead in a constant. */
-static void dead_slices(sp_propagation *p, const sp_value *v)
-{
-    sp_fact *f = sp_fact_of(p, v);
-    int64_t n = sp_cells_held(&f->tesa.state, v->dims.rank), inner = 1;
-    for (int axis = v->dims.rank - 1; axis >= 0; axis--) {
-        const int64_t size = f->tesa.state.extent[axis];
-        uint8_t *dead = f->wanted[axis];
-        if (dead) dead_of_axis(f->tesa.state.at, n / (size * inner), size, inner, dead);
-        if (dead && size == 1) memset(dead, dead[0], (size_t)v->constant->dim[axis]); /* all are alike */
-        inner *= size;
-    }
-}
-
-static bool kept_by_user(const sp_propagation *p, const sp_value *v)
-{
-    for (int i = 0; p->options && i < p->options->n_keep; i++)
-        if (!strcmp(p->options->keep[i], sp_initialiser_name(v)) || !strcmp(p->options->keep[i], v->name))
-            return true;
-    return false;
-}
-
-static sparta_status begin(agreement *s)
-{
-    sp_propagation *p = s->p;
-    const sp_graph *g = p->g;
-    for (int i = 0; i < g->n_values; i++) {
-        const sp_value *v = g->value[i];
-        if (!v->typed || !p->fact[i].tesa.state.at) continue;
-        if (!v->constant && !p->fact[i].need.at) continue; /* nobody has it */
-        if (v->constant && kept_by_user(p, v)) continue;
-        for (int k = 0; k < v->dims.rank; k++) SP_TRY(wish(p, v, k));
-        if (v->constant) dead_slices(p, v);
-    }
-    return SPARTA_OK;
-}
 
 /* ------------------------------------------------------------------ one node */
 static sparta_status wake(agreement *s, const sp_value *v)
@@ -508,7 +423,7 @@ sparta_status sp_agree(sp_propagation *p)
 {
     agreement s = {.p = p};
     SP_TRY(set_up(&s));
-    SP_TRY(begin(&s));
+    SP_TRY(sp_spare(p));
     SP_TRY(settle_all(&s));
     return p->options && p->options->multiple > 1 ? round_all(&s) : SPARTA_OK;
 }

@@ -140,6 +140,8 @@ typedef struct sp_evaluation {
 bool sp_evaluable(const sp_axes *a, const sp_evaluation *e);
 sparta_status sp_evaluate(sp_propagation *p, const sp_axes *a, const sp_evaluation *e, sparta_tensor *out,
                           bool *ran) SP_MUST;
+/* Which indices of each axis could go: sp_fact.gone and wanted. Then which of them do. */
+sparta_status sp_spare(sp_propagation *p) SP_MUST;
 sparta_status sp_agree(sp_propagation *p) SP_MUST;
 /* Why no index of a label ever goes, in words; NULL: some may. And what is said of an operator without a rule. */
 const char *sp_label_fixed(const sp_axes *a, int label);

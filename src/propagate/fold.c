@@ -205,7 +205,7 @@ static bool bypass(sp_propagation *p, int at)
         sp_value *x = n->in[rule->x], *y = n->out[0];
         if (!is_all(p, n->in[rule->with], rule->number) || !sp_dims_equal(&x->dims, &y->dims)) continue;
         if (y->is_output && (x->is_input || x->constant || x->is_output)) continue;
-        sp_graph_replace_among(g, &p->users, y, x);
+        sp_graph_replace(g, &p->users, y, x);
         return true;
     }
     return false;

@@ -143,7 +143,7 @@ static sparta_status cancel(sp_graph *g, sp_arena *arena, bool *changed)
         sp_value *by = first ? quantize->in[0] : pair->in[0];
         if (quantize->out[0]->is_output && (by->is_input || by->constant || by->is_output)) continue;
         if (first) move_narrow(first, pair->in[0], quantize);
-        sp_graph_replace_among(g, &u, quantize->out[0], by);
+        sp_graph_replace(g, &u, quantize->out[0], by);
         *changed = true;
     }
     return SPARTA_OK;

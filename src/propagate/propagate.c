@@ -94,12 +94,6 @@ const sp_tesa *sp_propagation_tesa(const sp_propagation *p, const sp_value *v)
     return &sp_fact_of(p, v)->tesa;
 }
 
-bool sp_propagation_needed(const sp_propagation *p, const sp_value *v, const int64_t *index)
-{
-    const sp_fact *f = sp_fact_of(p, v);
-    return !f->need.at || sp_cells_get(&f->need, v->dims.rank, index);
-}
-
 /* ------------------------------------------------------------------ rounds */
 /* One round; what is blocked is said by the last one. */
 static sparta_status round_of(sp_graph *g, const sp_propagate_options *options, sp_effort *effort,

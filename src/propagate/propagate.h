@@ -25,8 +25,8 @@
  *     facts       facts.h what is kept of a value: its TeSA and what is needed of it; cells.c their contraction; constant.c what constants hold
  *     passes      known.c, evaluate.c forward; needed.c backward; hide.c what one operand settles for others; move.c both, for
  *                 operators that only move elements; precision.c types that spread
- *     changes     tidy.c first of a round, what is written in a way that hides axes; agree.c what goes; compact.c the smaller graph, slice.c its
- *                 constants; fold.c constants into biases and initialisers; once.c constants that repeat; tie.c weights used twice
+ *     changes     tidy.c first of a round, what is written in a way that hides axes; spare.c what could go, agree.c what does; compact.c the smaller graph,
+ *                 slice.c its constants; fold.c constants into biases and initialisers; once.c constants that repeat; tie.c weights used twice
  *     words       report.c what went and what stayed; explain.c who holds it; request.c what a user asks to remove, heads.c of attentions
  */
 #ifndef SP_PROPAGATE_H
@@ -73,8 +73,6 @@ sparta_status sp_propagate_facts(sp_graph *g, const sp_propagate_options *option
 void sp_propagation_free(sp_propagation *p);
 /* What is known of a value; its precision is its type, or the narrower one it was dequantised from. Lives as long as p. */
 const sp_tesa *sp_propagation_tesa(const sp_propagation *p, const sp_value *v);
-/* false when no output depends on that element. */
-bool sp_propagation_needed(const sp_propagation *p, const sp_value *v, const int64_t *index);
 /* Write what is known of every value that a node makes: a file of attributes. */
 sparta_status sp_propagation_write(const sp_propagation *p, const char *path) SP_MUST;
 

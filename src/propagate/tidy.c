@@ -350,7 +350,7 @@ static sparta_status bypass(sp_graph *g, sp_arena *arena)
     for (int i = 0; i < g->n_nodes; i++) {
         if (g->node[i]->op != SP_OP_Reshape) continue;
         sp_value *x = g->node[i]->in[0], *y = g->node[i]->out[0];
-        if (!y->is_output && sp_dims_equal(&x->dims, &y->dims)) sp_graph_replace_among(g, &u, y, x);
+        if (!y->is_output && sp_dims_equal(&x->dims, &y->dims)) sp_graph_replace(g, &u, y, x);
     }
     return SPARTA_OK;
 }

@@ -45,7 +45,7 @@ static sparta_status parameters(sparta_ctx *cx, sp_arena *arena, const sparta_sp
                            "'_', '.', '-', and a "
                            "'?' behind it when it may be left out",
                            s->name, s->arguments[n]);
-        row->parameter[n] = (sp_parameter){name, SP_PARAMETER_ANY, s->arguments[n][length] == '?'};
+        row->parameter[n] = (sp_parameter){name, SP_PARAMETER_ANY, s->arguments[n][length] == '?', false};
     }
     return SPARTA_OK;
 }

@@ -1,5 +1,6 @@
 /* Running: inputs are checked and bound, groups executed in order, outputs handed out as views. */
 #include "run/session.h"
+#include <stdatomic.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ inputs */
@@ -102,7 +103,7 @@ static sparta_status look_at_inputs(sparta_ctx *cx, sparta_session *s, const spa
         if (t->rank != v->dims.rank)
             return sp_fail(cx, SPARTA_E_USAGE, "input '%s': it has %d dimensions, the model wants %d",
                            v->name, t->rank, v->dims.rank);
-        if (!sp_tensor_contiguous(t))
+        if (!sp_tensor_contiguous(t) && !(s->value[v->id].gaps && sp_session_in_order(t)))
             return sp_fail(cx, SPARTA_E_USAGE, "input '%s': it must be row-major without gaps", v->name);
         for (int d = 0; d < t->rank; d++) SP_TRY(bind_size(cx, s, v, d, t->dim[d]));
         if (data && !t->data && sparta_tensor_elements(t))
@@ -118,8 +119,9 @@ static sparta_status look_at_inputs(sparta_ctx *cx, sparta_session *s, const spa
 typedef struct wave { /* one job of the pool */
     sparta_session *s;
     const run_group *group;
-    int64_t from, to; /* panels */
+    int64_t from, to; /* panels, or heads */
     int step;         /* shared panels: the one step to do */
+    int parts;        /* a whole value: threads that share it */
 } wave;
 
 /* Thread time: while one works alone the others wait, and it costs the whole team. */
@@ -152,14 +154,37 @@ static float *work_of(const sparta_session *s, int thread)
     return (float *)(void *)(s->buffer + s->work_at + s->work_bytes * (size_t)thread);
 }
 
-/* Whole panels: this thread's share, each depth first through the group. */
+/* n panels or heads are shared out in equal numbers. A thread takes its own, one after the other, whose neighbours its cache has; then those that
+ * others have not come to: one whose core is busy with something else holds up no more than what it has in hand. */
+static void share_out(sparta_session *s, int64_t n)
+{
+    for (int t = 0; t < s->team; t++)
+        atomic_store_explicit(&s->turn[t].next, n * t / s->team, memory_order_relaxed);
+}
+
+/* The next one for this thread, which has come as far as the panels of thread *of; -1: all are taken. */
+static int64_t take(sparta_session *s, int64_t n, int thread, int *of)
+{
+    for (; *of < s->team; ++*of) {
+        const int t = (thread + *of) % s->team;
+        const int64_t end = n * (t + 1) / s->team;
+        if (atomic_load_explicit(&s->turn[t].next, memory_order_relaxed) >= end) continue;
+        const int64_t u = atomic_fetch_add_explicit(&s->turn[t].next, 1, memory_order_relaxed);
+        if (u < end) return u;
+    }
+    return -1;
+}
+
+/* Whole panels, each depth first through the group. */
 static void depth_first(void *arg, int thread)
 {
     const wave *w = arg;
     sparta_session *s = w->s;
     const int64_t n = w->to - w->from;
-    for (int64_t p = w->from + n * thread / s->team; p < w->from + n * (thread + 1) / s->team; p++) {
-        const sp_place at = {.panel = p, .slot = thread, .part = 0, .parts = 1, .work = work_of(s, thread)};
+    int of = 0;
+    for (int64_t p; (p = take(s, n, thread, &of)) >= 0;) {
+        const sp_place at = {
+            .panel = w->from + p, .slot = thread, .part = 0, .parts = 1, .work = work_of(s, thread)};
         for (int i = w->group->first; i <= w->group->last; i++)
             if (!s->step[i].folded) timed_call(s, i, &at, thread);
     }
@@ -180,16 +205,42 @@ static void shared(void *arg, int thread)
     }
 }
 
-/* Heads: this thread's share of all (item, head) pairs, each with its rows of the product. */
+/* The same by one thread: a small step. The others wait, and it costs the whole team. */
+static void alone(const wave *w)
+{
+    sparta_session *s = w->s;
+    const double t = s->profile ? sp_now() : 0;
+    for (int64_t p = w->from; p < w->to; p++)
+        sp_call_panel(&s->step[w->step].call,
+                      &(sp_place){.panel = p, .slot = (int)(p - w->from), .parts = 1, .work = work_of(s, 0)});
+    if (s->profile) s->spent[w->step] += (sp_now() - t) * s->threads;
+}
+
+/* A whole value: this thread's part of it. */
+static void whole(void *arg, int thread)
+{
+    const wave *w = arg;
+    sparta_session *s = w->s;
+    if (thread >= w->parts) return;
+    const sp_place at = {.slot = thread, .part = thread, .parts = w->parts, .work = work_of(s, thread)};
+    const double t = s->profile ? sp_now() : 0;
+    sp_call_panel(&s->step[w->step].call, &at);
+    if (s->profile)
+        s->spent[(size_t)thread * (size_t)s->n_steps + (size_t)w->step] +=
+            (sp_now() - t) * s->threads / w->parts; /* who has no part waits */
+}
+
+/* Heads: all (item, head) pairs, each with its rows of the product. */
 static void by_heads(void *arg, int thread)
 {
     const wave *w = arg;
     sparta_session *s = w->s;
     const int a = w->group->first, p = s->step[a].product;
     const sp_call *attention = &s->step[a].call, *product = &s->step[p].call;
-    const int64_t heads = attention->job.heads, n = attention->job.in[0].tensor.dim[0] * heads;
+    const int64_t heads = attention->job.groups;
     double *spent = s->spent + (size_t)thread * (size_t)s->n_steps;
-    for (int64_t u = n * thread / s->team; u < n * (thread + 1) / s->team; u++) {
+    int of = 0;
+    for (int64_t u; (u = take(s, w->to, thread, &of)) >= 0;) {
         const sp_head h = {&product->job, &attention->job, product->entry,    attention->entry,
                            u / heads,     u % heads,       work_of(s, thread)};
         const double start = s->profile ? sp_now() : 0;
@@ -202,13 +253,13 @@ static void by_heads(void *arg, int thread)
     }
 }
 
-/* Inputs may lie elsewhere in every run, and their contents are checked anew. */
+/* Inputs may lie elsewhere in every run, caches with other gaps, and their contents are checked anew. */
 static sparta_status refresh(sparta_ctx *cx, sparta_session *s, run_step *step)
 {
     sp_job *j = &step->call.job;
     for (int k = 0; k < j->n_in; k++) {
-        const sp_value *v = step->node->in[k];
-        if (v && v->is_input) j->in[k].tensor.data = s->value[v->id].tensor.data;
+        const sp_value *v = step->reads[k];
+        if (v && (v->is_input || s->value[v->id].appended)) j->in[k].tensor = s->value[v->id].tensor;
         if (sp_session_is_lookup(s, v)) SP_TRY(refresh(cx, s, &s->step[s->value[v->id].producer]));
     }
     return step->call.kernel->ready ? step->call.kernel->ready(cx, j) : SPARTA_OK;
@@ -219,7 +270,24 @@ static sparta_status run_heads(sparta_ctx *cx, sparta_session *s, const run_grou
     if (!s->step[g->first].call.job.tokens) return SPARTA_OK; /* items of no tokens */
     SP_TRY(refresh(cx, s, &s->step[g->first]));
     SP_TRY(refresh(cx, s, &s->step[s->step[g->first].product]));
-    together(s, by_heads, &(wave){.s = s, .group = g});
+    const sp_job *attention = &s->step[g->first].call.job;
+    const int64_t heads = attention->in[0].tensor.dim[0] * attention->groups;
+    share_out(s, heads);
+    together(s, by_heads, &(wave){.s = s, .group = g, .to = heads});
+    return SPARTA_OK;
+}
+
+static sparta_status run_whole(sparta_ctx *cx, sparta_session *s, const run_group *g)
+{
+    const sp_call *call = &s->step[g->first].call;
+    wave w = {.s = s, .group = g, .step = g->first};
+    if (!call->job.tokens) return SPARTA_OK; /* nothing to make */
+    SP_TRY(refresh(cx, s, &s->step[g->first]));
+    w.parts = call->kernel->parts(&call->job, s->team);
+    if (w.parts == 1)
+        whole(&w, 0);
+    else
+        together(s, whole, &w);
     return SPARTA_OK;
 }
 
@@ -232,29 +300,27 @@ static sparta_status run_panels(sparta_ctx *cx, sparta_session *s, const run_gro
     const sp_job *first = &s->step[g->first].call.job;
     const int64_t panels = first->panels, full = first->tokens / SP_PANEL;
     const int64_t whole = s->team == 1 ? panels : full / s->team * s->team;
+    share_out(s, whole);
     if (whole) together(s, depth_first, &(wave){.s = s, .group = g, .from = 0, .to = whole});
-    if (whole < panels)
-        for (int i = g->first; i <= g->last; i++)
-            if (!s->step[i].folded)
-                together(s, shared, &(wave){.s = s, .group = g, .from = whole, .to = panels, .step = i});
+    for (int i = g->first; whole < panels && i <= g->last; i++) {
+        wave w = {.s = s, .group = g, .from = whole, .to = panels, .step = i};
+        if (s->step[i].folded) continue;
+        if (s->step[i].small)
+            alone(&w);
+        else
+            together(s, shared, &w);
+    }
     return SPARTA_OK;
 }
 
 static sparta_status run_builtin(sparta_ctx *cx, sparta_session *s, int i)
 {
-    run_step *step = &s->step[i];
     const double t = sp_now();
-    for (int k = 0; k < step->node->n_in; k++) {
-        const sp_value *v = step->node->in[k];
-        if (v)
-            step->in[k] = s->value[v->id].tensor;
-        else
-            step->in[k] = (sparta_tensor){.rank = -1};
-        if (v && !step->in[k].data)
-            return sp_fail(cx, SPARTA_E_FORMAT, "%s: '%s' is not stored in rows", step->node->name, v->name);
-    }
-    for (int k = 0; k < step->node->n_out; k++) step->out[k] = s->value[step->node->out[k]->id].tensor;
-    SP_TRY(sp_call_builtin(cx, step->node, step->in, step->out));
+    sp_ctx_lend(cx, s->team > 1 ? s->pool : NULL);
+    const sparta_status status =
+        s->step[i].appends ? sp_session_append(cx, s, &s->step[i]) : sp_session_reference(cx, s, &s->step[i]);
+    sp_ctx_lend(cx, NULL);
+    SP_TRY(status);
     if (s->profile) s->spent[i] += (sp_now() - t) * s->threads; /* the others wait: it costs the whole team */
     return SPARTA_OK;
 }
@@ -271,10 +337,8 @@ sparta_status sp_session_look(sparta_ctx *cx, sparta_session *s, const sparta_na
     return look_at_inputs(cx, s, inputs, n_inputs, data);
 }
 
-sparta_status sp_session_prepare(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
-                                 int n_inputs, const sparta_named_tensor *outputs, int n_outputs)
+sparta_status sp_session_prepare(sparta_ctx *cx, sparta_session *s)
 {
-    SP_TRY(sp_session_look(cx, s, inputs, n_inputs, outputs, n_outputs, true));
     if (!s->laid_out || memcmp(s->wanted, s->size, (size_t)s->n_symbols * sizeof *s->size))
         SP_TRY(sp_session_layout(cx, s));
     for (int i = 0; i < s->plan->n_inputs; i++) {
@@ -290,6 +354,7 @@ sparta_status sp_session_execute(sparta_ctx *cx, sparta_session *s)
         SP_TRY(sp_check_cancel(cx));
         switch (s->group[g].kind) {
         case RUN_ROWS: SP_TRY(run_builtin(cx, s, s->group[g].first)); break;
+        case RUN_WHOLE: SP_TRY(run_whole(cx, s, &s->group[g])); break;
         case RUN_PANELS: SP_TRY(run_panels(cx, s, &s->group[g])); break;
         case RUN_HEADS: SP_TRY(run_heads(cx, s, &s->group[g])); break;
         }
@@ -302,10 +367,11 @@ sparta_status sp_session_execute(sparta_ctx *cx, sparta_session *s)
 const sparta_step *sparta_session_step(sparta_session *s, int i)
 {
     double sum = 0;
+    s = s->last;
     if (i < 0 || i >= s->n_steps) return NULL;
     const run_step *step = &s->step[i];
     for (int t = 0; t < s->threads; t++) sum += s->spent[(size_t)t * (size_t)s->n_steps + (size_t)i];
-    s->profiled[i] = (sparta_step){step->node->name, sp_builtin_row(step->node->op)->name,
+    s->profiled[i] = (sparta_step){step->node->name, step->op,
                                    step->implement,  s->runs ? sum / s->threads / (double)s->runs : 0,
                                    step->ops,        step->dense_ops};
     return &s->profiled[i];
@@ -313,6 +379,7 @@ const sparta_step *sparta_session_step(sparta_session *s, int i)
 
 int sp_session_steps(sparta_session *s, const sparta_step **out)
 {
+    s = s->last;
     for (int i = 0; i < s->n_steps; i++) sparta_session_step(s, i);
     *out = s->profiled;
     return s->n_steps;
@@ -320,11 +387,12 @@ int sp_session_steps(sparta_session *s, const sparta_step **out)
 
 const sp_node *sp_session_node(const sparta_session *s, int i)
 {
-    return s->step[i].node;
+    return s->last->step[i].node;
 }
 
 void sparta_session_forget_times(sparta_session *s)
 {
     memset(s->spent, 0, (size_t)s->threads * (size_t)s->n_steps * sizeof *s->spent);
     s->runs = 0;
+    for (int i = 0; i < s->n_others; i++) sparta_session_forget_times(s->other[i].session);
 }

@@ -45,11 +45,25 @@ static int64_t table_rows(const sp_graph *g, const sp_value *v, int depth, int64
     return rows;
 }
 
+/* Is something divided by integer value `v` or parts of it? */
+static bool divides(const sp_graph *g, const sp_value *v, int depth, int64_t *left)
+{
+    for (int i = 0; i < g->n_nodes && --*left > 0; i++) {
+        const sp_node *n = g->node[i];
+        if (SP_OP_AMONG(n->op, SP_OP_Div, SP_OP_Mod) && n->in[1] == v) return true;
+        if (n->n_in == 0 || n->in[0] != v || depth == 8 || !passes_elements(n)) continue;
+        for (int o = 0; o < n->n_out; o++)
+            if (divides(g, n->out[o], depth + 1, left)) return true;
+    }
+    return false;
+}
+
 static void fill(const sp_graph *g, const sp_value *v, sp_rng *rng, const sparta_tensor *t)
 {
     int64_t left = 10000000;
     const int64_t n = sparta_tensor_elements(t), rows = table_rows(g, v, 0, &left);
     const bool ones = !rows && strstr(v->name, "mask");
+    const int64_t least = !rows && !sp_dtype_is_float(t->dtype) && divides(g, v, 0, &left);
     for (int64_t i = 0; i < n; i++) {
         if (ones)
             sp_element_set(t->dtype, t->data, i, 1);
@@ -57,7 +71,7 @@ static void fill(const sp_graph *g, const sp_value *v, sp_rng *rng, const sparta
             sp_element_set(t->dtype, t->data, i, 2 * sp_rng_uniform(rng) - 1);
         else
             sp_element_set_int(t->dtype, t->data, i,
-                               (int64_t)(sp_rng_uniform(rng) * (double)(rows ? rows : 2)));
+                               least + (int64_t)(sp_rng_uniform(rng) * (double)(rows ? rows : 2)));
     }
 }
 

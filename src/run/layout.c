@@ -31,12 +31,29 @@ static sparta_status evaluate(sparta_ctx *cx, sparta_session *s)
         if (r->producer < 0 && r->parent < 0 && !r->value->is_input) continue;
         int64_t dim[SPARTA_RANK];
         void *data = r->tensor.data;
+        if (r->sized) continue;
         if (sp_dims_eval(cx, &r->value->dims, &b, dim) != SPARTA_OK)
             return sp_fail_in(cx, "%s", r->value->name);
         size_t bytes;
         SP_TRY(sp_tensor_bytes(cx, r->value->dtype, r->value->dims.rank, dim, &bytes));
         r->tensor =
             sparta_tensor_view(r->value->dtype, r->value->dims.rank, dim, r->value->is_input ? data : NULL);
+        r->sized = !r->value->is_input && sp_dims_const(&r->value->dims, dim);
+    }
+    return SPARTA_OK;
+}
+
+/* Views in rows have as many elements as what they show. */
+static sparta_status check_views(sparta_ctx *cx, const sparta_session *s)
+{
+    for (int i = 0; i < s->n_values; i++) {
+        const run_value *r = &s->value[i];
+        if (r->parent < 0 || sp_session_in_lanes(r)) continue;
+        const run_value *root = &s->value[r->parent];
+        if (sparta_tensor_elements(&r->tensor) != sparta_tensor_elements(&root->tensor))
+            return sp_fail(cx, SPARTA_E_SHAPE, "%s: %ld elements out of %ld", r->value->name,
+                           (long)sparta_tensor_elements(&r->tensor),
+                           (long)sparta_tensor_elements(&root->tensor));
     }
     return SPARTA_OK;
 }
@@ -54,7 +71,7 @@ static sp_operand operand_of(const sparta_session *s, char *base, const sp_value
     if (!v) return o;
     const run_value *r = &s->value[v->id], *root = r->parent >= 0 ? &s->value[r->parent] : r;
     o.tensor = r->tensor;
-    o.rows = sp_session_is_lookup(s, v) ? &s->step[r->producer].call.job : NULL;
+    o.lookup = sp_session_is_lookup(s, v) ? &s->step[r->producer].call.job : NULL;
     if (sp_layout_has_lanes(o.layout)) {
         o.row0 = r->row0;
         o.slotted = root->local;
@@ -71,18 +88,19 @@ static sparta_status bind(sparta_ctx *cx, sparta_session *s, char *base, size_t 
 {
     for (int i = 0; i < s->n_values; i++) {
         run_value *r = &s->value[i];
-        if (r->producer >= 0 && !sp_session_in_lanes(r)) r->tensor.data = base ? base + r->offset : NULL;
+        if ((r->producer < 0 && r->parent < 0) || sp_session_in_lanes(r)) continue;
+        const run_value *root = r->parent >= 0 ? &s->value[r->parent] : r;
+        r->tensor.data = base ? base + root->offset : NULL;
     }
     for (int i = 0; i < s->n_steps; i++) {
         run_step *step = &s->step[i];
         sp_job *j = &step->call.job;
-        for (int k = 0; k < j->n_in; k++) j->in[k] = operand_of(s, base, step->node->in[k], &j->in[k]);
-        for (int k = 0; k < j->n_out; k++) j->out[k] = operand_of(s, base, step->node->out[k], &j->out[k]);
+        for (int k = 0; k < j->n_in; k++) j->in[k] = operand_of(s, base, step->reads[k], &j->in[k]);
+        for (int k = 0; k < j->n_out; k++) j->out[k] = operand_of(s, base, step->writes[k], &j->out[k]);
+        if (base) continue; /* its sizes were looked at before there was memory */
         sp_call_ops(&step->call, &step->ops, &step->dense_ops);
         if (!step->call.kernel) continue;
-        j->tokens =
-            sp_panel_tokens(sp_layout_has_lanes(j->out[0].layout) ? &j->out[0].tensor : &j->in[0].tensor);
-        j->panels = sp_panels(j->tokens);
+        sp_call_tokens(&step->call);
         if (!j->tokens) continue; /* a batch or a sequence of none: it will not run */
         SP_TRY(step->call.kernel->check(cx, j));
         if (step->call.kernel->work) *work = SP_MAX(*work, step->call.kernel->work(j));
@@ -108,19 +126,26 @@ static sparta_status place_all(sparta_ctx *cx, sparta_session *s, size_t *arena_
     return status;
 }
 
-/* How many threads take part: bits of a few microseconds are not worth handing out. */
-static int team_of(const sparta_session *s)
+/* Operations of a step at the present sizes. */
+static double work_of(const sparta_session *s, const run_step *step)
 {
-    double work = 0;
+    const sp_value *made = step->node->n_out ? step->node->out[0] : NULL;
+    if (step->ops > 0) return step->ops;
+    return made ? 16. * (double)sparta_tensor_elements(&s->value[made->id].tensor) : 0;
+}
+
+/* How many threads take part: bits of a few microseconds are not worth handing out, neither a run nor a step of it. What leaves statistics, and who
+ * reads them, are shared alike. */
+static void share_work(sparta_session *s)
+{
+    double all = 0;
     for (int i = 0; i < s->n_steps; i++) {
-        const run_step *step = &s->step[i];
-        const sp_value *made = step->node->n_out ? step->node->out[0] : NULL;
-        if (step->ops > 0)
-            work += step->ops;
-        else if (made)
-            work += 16. * (double)sparta_tensor_elements(&s->value[made->id].tensor);
+        run_step *step = &s->step[i];
+        const double work = work_of(s, step);
+        all += work;
+        step->small = work < s->share_from / 10 && !step->call.job.stat;
     }
-    return work < s->share_from ? 1 : s->threads;
+    s->team = all < s->share_from ? 1 : s->threads;
 }
 
 sparta_status sp_session_layout(sparta_ctx *cx, sparta_session *s)
@@ -129,6 +154,7 @@ sparta_status sp_session_layout(sparta_ctx *cx, sparta_session *s)
     s->laid_out = false;
     memcpy(s->size, s->wanted, (size_t)s->n_symbols * sizeof *s->size);
     SP_TRY(evaluate(cx, s));
+    SP_TRY(check_views(cx, s));
     sp_session_groups(s);
     SP_TRY(place_all(cx, s, &arena_bytes));
     SP_TRY(bind(cx, s, NULL, &work)); /* once without memory: checks sizes, finds the scratch */
@@ -140,6 +166,10 @@ sparta_status sp_session_layout(sparta_ctx *cx, sparta_session *s)
         return sp_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
     s->work_at = s->slots_at + s->slot_bytes * (size_t)s->threads;
     if (total > s->buffer_bytes || total < s->buffer_bytes / 2) {
+        /* what grows will grow again: a cache does with every token */
+        const size_t more = s->buffer_bytes && total > s->buffer_bytes ? total / 4 : 0;
+        if (!sp_size_add(total, more, &total))
+            return sp_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
         sp_free(s->cx, s->buffer);
         s->buffer_bytes = 0;
         s->buffer = sp_zalloc(s->cx, total); /* the session's own, whoever runs it */
@@ -148,7 +178,7 @@ sparta_status sp_session_layout(sparta_ctx *cx, sparta_session *s)
         s->buffer_bytes = total;
     }
     SP_TRY(bind(cx, s, s->buffer, &work));
-    s->team = team_of(s);
+    share_work(s);
     s->laid_out = true;
     return SPARTA_OK;
 }

@@ -1,7 +1,7 @@
 /* Where outputs go: views of the session's memory, copies into the caller's, or their types alone.
  *
  * Copies are made when everything has run. So an output may have the memory of an input: a cache that comes in and goes out is
- * updated in place, as the caller sees it. */
+ * updated in place, as the caller sees it. One that only grows is written there at once (append.c). */
 #include "run/session.h"
 
 static const sparta_tensor *result(const sparta_session *s, const char *name)
@@ -12,7 +12,8 @@ static const sparta_tensor *result(const sparta_session *s, const char *name)
 sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
                                  int n_inputs, sparta_named_tensor *outputs, int n_outputs)
 {
-    SP_TRY(sp_session_prepare(cx, s, inputs, n_inputs, outputs, n_outputs));
+    SP_TRY(sp_session_for(cx, s, inputs, n_inputs, outputs, n_outputs, true, &s));
+    SP_TRY(sp_session_prepare(cx, s));
     SP_TRY(sp_session_execute(cx, s));
     for (int i = 0; i < n_outputs; i++) outputs[i].tensor = *result(s, outputs[i].name);
     return SPARTA_OK;
@@ -78,19 +79,26 @@ static sparta_status hand_out(sparta_ctx *cx, const sparta_session *s, const spa
                               int n, sparta_tensor *from)
 {
     for (int i = 0; i < n; i++) SP_TRY(put_aside(cx, s, &outputs[i], &from[i]));
-    for (int i = 0; i < n; i++) SP_TRY(sp_tensor_copy(cx, &from[i], &outputs[i].tensor));
+    for (int i = 0; i < n; i++) {
+        const run_value *r = &s->value[sp_graph_find(s->plan, outputs[i].name)->id];
+        if (!r->lent || outputs[i].tensor.data != r->tensor.data)
+            SP_TRY(sp_tensor_copy(cx, &from[i], &outputs[i].tensor));
+    }
     return SPARTA_OK;
 }
 
 sparta_status sparta_session_run_into(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
                                       int n_inputs, const sparta_named_tensor *outputs, int n_outputs)
 {
-    SP_TRY(sp_session_prepare(cx, s, inputs, n_inputs, outputs, n_outputs));
+    SP_TRY(sp_session_for(cx, s, inputs, n_inputs, outputs, n_outputs, true, &s));
+    SP_TRY(sp_session_prepare(cx, s));
     for (int i = 0; i < n_outputs; i++) SP_TRY(fits(cx, &outputs[i], result(s, outputs[i].name)));
-    SP_TRY(sp_session_execute(cx, s));
     sparta_tensor *from = sp_alloc_array(cx, (size_t)n_outputs, sizeof *from);
     SP_NEED(cx, from);
-    const sparta_status status = hand_out(cx, s, outputs, n_outputs, from);
+    sp_session_lend(s, outputs, n_outputs);
+    sparta_status status = sp_session_execute(cx, s);
+    if (status == SPARTA_OK) status = hand_out(cx, s, outputs, n_outputs, from);
+    sp_session_take_back(s);
     for (int i = 0; i < n_outputs; i++)
         if (sp_graph_find(s->plan, outputs[i].name)->is_input) sp_free(cx, from[i].data);
     sp_free(cx, from);

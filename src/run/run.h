@@ -13,6 +13,8 @@
  *        thread 0: heads 0..5 [qkv, attention]  | panel 0 [projection, norm, up, down, norm] panel 1 [...] | next layer
  *        thread 1: heads 6..11                  | panel 8 [...]                                             |
  *
+ * A package may have several plans, for different numbers of tokens (plans.c): each has a session of its own inside, on the same threads.
+ *
  * A run of less than a million operations stays on one thread.
  *
  * Sizes are symbols until a run binds them; buffers are laid out again when they change. Values that die inside their group
@@ -32,6 +34,8 @@ const sp_node *sp_session_node(const sparta_session *s, int i);
 /* SP_SHARE_FROM for this session: for checks that are about threads; from the next run on. What is no product counts 16 operations for each
  * number it makes. */
 void sp_session_share_from(sparta_session *s, double operations);
+/* Every run takes this plan of the package from now on, whatever its tokens: 0 is the plan, i + 1 the other i; -1: by tokens. For checks. */
+void sp_session_only(sparta_session *s, int plan);
 size_t sp_session_memory(const sparta_session *s); /* bytes of buffers at the present sizes */
 
 /* Inputs made from a seed at the sizes given (every symbol needs a value): floats in [lo, hi) (default -1 to 1), integers inside the

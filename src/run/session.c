@@ -9,6 +9,23 @@ static bool is_view(const sparta_session *s, const sp_node *n)
            sp_session_in_lanes(&s->value[n->out[0]->id]) && !sp_attr_find(&n->attrs, "kernel");
 }
 
+/* The same elements in other dims, of a value in rows that a step makes: it costs nothing either. */
+static bool is_same(const sparta_session *s, const sp_node *n)
+{
+    if (!SP_OP_AMONG(n->op, SP_OP_Reshape, SP_OP_Flatten, SP_OP_Squeeze, SP_OP_Unsqueeze, SP_OP_Identity) ||
+        n->n_out != 1 || !n->n_in || !n->in[0] || sp_attr_find(&n->attrs, "kernel"))
+        return false;
+    const run_value *x = &s->value[n->in[0]->id], *y = &s->value[n->out[0]->id];
+    return !sp_session_in_lanes(x) && !sp_session_in_lanes(y) && (x->producer >= 0 || x->parent >= 0) &&
+           n->in[0]->dtype == n->out[0]->dtype;
+}
+
+static void bind_same(sparta_session *s, const sp_node *n)
+{
+    const run_value *x = &s->value[n->in[0]->id];
+    s->value[n->out[0]->id].parent = x->parent >= 0 ? x->parent : n->in[0]->id;
+}
+
 /* Inputs name them; a dim that is arithmetic on them is compared when they have sizes. */
 static sparta_status find_symbols(sparta_session *s)
 {
@@ -99,7 +116,7 @@ static sparta_status bind_value(sparta_session *s, const sp_value *v)
                        "model again",
                        v->name, layout);
     r->stat = sp_session_in_lanes(r) && sp_attr_int(&v->producer->attrs, "stat", 0) &&
-              v->producer->op != SP_OP_LayerNormalization;
+              !sp_panel_takes_stat(v->producer->op);
     if (sp_session_in_lanes(r) && !sp_lane_features(v->dtype))
         return sp_fail(s->cx, SPARTA_E_FORMAT, "package: value '%s' cannot have layout '%s': it is %s",
                        v->name, layout, sparta_dtype_name(v->dtype));
@@ -145,11 +162,13 @@ static const sp_weight *weight_of(const sparta_session *s, const sp_value *v)
 }
 
 /* Layout and type of each operand; where it lies is settled when sizes are known. */
-static sparta_status bind_operands(sparta_session *s, const sp_node *n, sp_job *j)
+static sparta_status bind_operands(sparta_session *s, run_step *step)
 {
+    const sp_node *n = step->node;
+    sp_job *j = &step->call.job;
     j->stat = sp_attr_int(&n->attrs, "stat", 0) != 0;
     for (int i = 0; i < j->n_in; i++) {
-        const sp_value *v = n->in[i];
+        const sp_value *v = step->reads[i];
         sp_operand *o = &j->in[i];
         if (!v) continue;
         const sp_weight *w = weight_of(s, v);
@@ -162,14 +181,15 @@ static sparta_status bind_operands(sparta_session *s, const sp_node *n, sp_job *
                            "package: '%s' reads '%s' in rows, which it is not stored in", n->name, v->name);
     }
     for (int i = 0; i < j->n_out; i++) {
-        j->out[i].layout = s->value[n->out[i]->id].layout;
-        j->out[i].tensor = s->value[n->out[i]->id].tensor;
+        j->out[i].layout = s->value[step->writes[i]->id].layout;
+        j->out[i].tensor = s->value[step->writes[i]->id].tensor;
     }
     return SPARTA_OK;
 }
 
-static sparta_status bind_step(sparta_session *s, const sp_node *n)
+static sparta_status bind_step(sparta_session *s, int at)
 {
+    const sp_node *n = s->plan->node[at];
     run_step *step = &s->step[s->n_steps];
     const char *kernel = sp_attr_string(&n->attrs, "kernel", NULL);
     const int64_t code = sp_attr_int(&n->attrs, "code", -1);
@@ -179,20 +199,30 @@ static sparta_status bind_step(sparta_session *s, const sp_node *n)
     step->node = n;
     if (kernel && (n->n_in < 1 || !n->in[0]))
         return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' has no input for kernel '%s'", n->name, kernel);
-    step->implement = kernel ? sp_attr_string(&n->attrs, "implement", kernel) : "builtin";
     SP_TRY(sp_call_bind(s->cx, s->arena, n, kernel, code >= 0 ? s->object[code] : NULL, &step->call));
+    /* What is generated and has no code that runs here is done by its reference, wherever its operands lie. */
+    const bool reference = kernel && !step->call.kernel;
+    if (reference) kernel = NULL;
+    step->implement = kernel ? sp_attr_string(&n->attrs, "implement", kernel) : "builtin";
+    step->op = sp_builtin_row(n->op)->name;
+    step->n_reads = n->n_in;
+    step->reads = n->in;
+    step->writes = n->out;
     step->in = sp_arena_array(s->arena, (size_t)n->n_in + 1, sizeof(sparta_tensor));
     step->out = sp_arena_array(s->arena, (size_t)n->n_out + 1, sizeof(sparta_tensor));
     if (!step->in || !step->out) return sp_ctx_status(s->cx);
-    SP_TRY(bind_operands(s, n, &step->call.job));
+    if (step->call.kernel && step->call.kernel->generated) SP_TRY(sp_session_chain(s, step, at));
+    SP_TRY(bind_operands(s, step));
     const run_value *x = kernel ? &s->value[n->in[0]->id] : NULL;
-    if (kernel && step->call.job.stat && n->op == SP_OP_LayerNormalization && (!x->stat || x->parent >= 0))
+    if (kernel && step->call.job.stat && sp_panel_takes_stat(n->op) && (!x->stat || x->parent >= 0))
         return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' wants statistics that nobody leaves", n->name);
-    if (!kernel && n->n_out && sp_session_in_lanes(&s->value[n->out[0]->id]))
+    if (!kernel && !reference && !sp_attr_find(&n->attrs, "chain") && n->n_out &&
+        sp_session_in_lanes(&s->value[n->out[0]->id]))
         return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' has a layout and no kernel that would make it",
                        n->name);
     if (kernel) SP_TRY(sp_panel_prepare(s->cx, s->arena, step->call.kernel, &step->call.job));
     for (int i = 0; i < n->n_out; i++) s->value[n->out[i]->id].producer = s->n_steps;
+    for (int i = 0; i < step->call.job.n_out; i++) s->value[step->writes[i]->id].producer = s->n_steps;
     s->n_steps++;
     return SPARTA_OK;
 }
@@ -206,36 +236,44 @@ static sparta_status build(sparta_session *s)
     s->group = sp_arena_array(s->arena, (size_t)g->n_nodes + 1, sizeof *s->group);
     s->spent = sp_arena_array(s->arena, ((size_t)g->n_nodes + 1) * (size_t)s->threads, sizeof(double));
     s->profiled = sp_arena_array(s->arena, (size_t)g->n_nodes + 1, sizeof *s->profiled);
-    if (!s->value || !s->step || !s->group || !s->spent || !s->profiled) return sp_ctx_status(s->cx);
+    s->turn = sp_arena_array(s->arena, (size_t)s->threads, sizeof *s->turn);
+    if (!s->value || !s->step || !s->group || !s->spent || !s->profiled || !s->turn)
+        return sp_ctx_status(s->cx);
     SP_TRY(sp_package_unchanged(s->cx, s->package));
     SP_TRY(find_symbols(s));
     SP_TRY(load_code(s));
     SP_TRY(sp_package_ready(s->cx, s->package, s->pool));
     for (int i = 0; i < g->n_values; i++) SP_TRY(bind_value(s, g->value[i]));
-    for (int i = 0; i < g->n_nodes; i++)
-        SP_TRY(is_view(s, g->node[i]) ? bind_view(s, g->node[i]) : bind_step(s, g->node[i]));
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (is_same(s, g->node[i]))
+            bind_same(s, g->node[i]);
+        else
+            SP_TRY(is_view(s, g->node[i]) ? bind_view(s, g->node[i]) : bind_step(s, i));
+    }
     for (int i = 0; i < g->n_outputs; i++)
         if (sp_session_in_lanes(&s->value[g->output[i]->id]))
             return sp_fail(s->cx, SPARTA_E_FORMAT, "package: output '%s' is not left in rows",
                            g->output[i]->name);
-    sp_session_pairs(s);
+    sp_session_folds(s);
+    sp_session_appends(s);
     return SPARTA_OK;
 }
 
-sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package,
-                                    const sparta_session_options *options, sparta_session **out)
+sparta_status sp_session_create(sparta_ctx *cx, const sparta_package *package, const sp_graph *plan,
+                                const sparta_session_options *options, sp_pool *pool, sparta_session **out)
 {
-    sparta_session_options o;
-    SP_TRY(sp_options(cx, "session", options, &o, sizeof o));
     sparta_session *s = sp_zalloc(cx, sizeof *s);
     SP_NEED(cx, s);
     s->cx = cx;
     s->package = package;
-    s->plan = package->plan;
-    s->profile = o.profile;
+    s->plan = plan;
+    s->profile = options->profile;
+    s->borrowed = pool != NULL;
+    s->last = s;
+    s->only = -1;
     s->arena = sp_arena_create(cx);
-    s->pool = s->arena ? sp_pool_create(cx, o.threads) : NULL;
-    if (!s->pool) {
+    s->pool = pool || !s->arena ? pool : sp_pool_create(cx, options->threads);
+    if (!s->arena || !s->pool) {
         sparta_session_free(s);
         return sp_ctx_status(cx);
     }
@@ -250,12 +288,29 @@ sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *packag
     return SPARTA_OK;
 }
 
+sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package,
+                                    const sparta_session_options *options, sparta_session **out)
+{
+    sparta_session_options o;
+    sparta_session *s;
+    SP_TRY(sp_options(cx, "session", options, &o, sizeof o));
+    SP_TRY(sp_session_create(cx, package, package->plan, &o, NULL, &s));
+    const sparta_status status = sp_session_others(s, &o);
+    if (status != SPARTA_OK) {
+        sparta_session_free(s);
+        return status;
+    }
+    *out = s;
+    return SPARTA_OK;
+}
+
 void sparta_session_free(sparta_session *s)
 {
     if (!s) return;
+    for (int i = 0; i < s->n_others; i++) sparta_session_free(s->other[i].session);
     for (int i = 0; i < s->n_objects; i++)
         if (s->object[i]) sp_jit_close(s->object[i]);
-    sp_pool_free(s->pool);
+    if (!s->borrowed) sp_pool_free(s->pool);
     sp_free(s->cx, s->buffer);
     sp_arena_free(s->arena);
     sp_free(s->cx, s);
@@ -265,6 +320,12 @@ void sp_session_share_from(sparta_session *s, double operations)
 {
     s->share_from = operations;
     s->laid_out = false;
+    for (int i = 0; i < s->n_others; i++) sp_session_share_from(s->other[i].session, operations);
+}
+
+void sp_session_only(sparta_session *s, int plan)
+{
+    s->only = plan;
 }
 
 int sparta_session_threads(const sparta_session *s)
@@ -273,7 +334,9 @@ int sparta_session_threads(const sparta_session *s)
 }
 size_t sp_session_memory(const sparta_session *s)
 {
-    return s->buffer_bytes;
+    size_t bytes = s->buffer_bytes;
+    for (int i = 0; i < s->n_others; i++) bytes += s->other[i].session->buffer_bytes;
+    return bytes;
 }
 const char *sparta_session_isa(const sparta_session *s)
 {

@@ -12,12 +12,21 @@ void sp_schedule_print_string(const char *s, sp_text *out)
     sp_text_put(out, "\"", 1);
 }
 
+static bool is_bare(const sp_schedule_call *call, const sp_schedule_arg *a)
+{
+    if (!a->name) return true;
+    for (const sp_parameter *p = call->row ? call->row->parameter : NULL; p && p->name; p++)
+        if (p->bare && !strcmp(p->name, a->name)) return true;
+    return false;
+}
+
 void sp_schedule_print_call(const sp_schedule_call *call, sp_text *out)
 {
     sp_text_printf(out, "%s", call->name);
     for (int i = 0; i < call->n; i++) {
         const sp_schedule_arg *a = &call->arg[i];
-        sp_text_printf(out, "%s%s%s", i ? ", " : "(", a->name ? a->name : "", a->name ? "=" : "");
+        const bool bare = is_bare(call, a);
+        sp_text_printf(out, "%s%s%s", i ? ", " : "(", bare ? "" : a->name, bare ? "" : "=");
         if (a->quoted)
             sp_schedule_print_string(a->text, out);
         else

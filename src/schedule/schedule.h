@@ -117,6 +117,7 @@ typedef struct sp_parameter {
     const char *name; /* NULL ends the list */
     sp_parameter_kind kind;
     bool optional;
+    bool bare; /* printed without its name */
 } sp_parameter;
 typedef enum {
 #define SP_SPARSIFIER(id, usage, ...) SP_SPARSIFIER_##id,

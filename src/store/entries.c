@@ -73,7 +73,7 @@ sparta_status sp_entries_sort(sparta_ctx *cx, int64_t n, sp_entry **entry)
 
 /* ------------------------------------------------------------------ a dense tensor */
 
-static bool asked(const sparta_tensor *t, const sp_mask *mask, const sp_walk *w)
+static bool asked(const sparta_tensor *t, const sp_mask *mask, const sp_cursor *w)
 {
     return mask ? sp_mask_get(mask, w->index[0], w->index[1])
                 : sp_element_stored(t->dtype, t->data, w->at[0]);
@@ -86,12 +86,12 @@ sparta_status sp_entries_of_tensor(sparta_ctx *cx, const sparta_tensor *t, const
     int64_t weight[SPARTA_RANK], key = 0, n = 0;
     memcpy(e.dim, t->dim, (size_t)t->rank * sizeof e.dim[0]);
     SP_TRY(weigh(cx, t->rank, t->dim, weight));
-    for (sp_walk w = sp_walk_begin(t->rank, t->dim, 1, &t); w.more; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(t->rank, t->dim, 1, &t); w.more; sp_cursor_next(&w))
         e.n += asked(t, mask, &w);
     SP_TRY(sp_check_cancel(cx));
     e.entry = sp_alloc_array(cx, (size_t)e.n, sizeof *e.entry);
     SP_NEED(cx, e.entry);
-    for (sp_walk w = sp_walk_begin(t->rank, t->dim, 1, &t); w.more && n < e.n; sp_walk_next(&w), key++)
+    for (sp_cursor w = sp_cursor_begin(t->rank, t->dim, 1, &t); w.more && n < e.n; sp_cursor_next(&w), key++)
         if (asked(t, mask, &w)) e.entry[n++] = (sp_entry){key, w.at[0]};
     e.n = n; /* fewer when somebody changed the array meanwhile */
     *out = e;

@@ -1,4 +1,4 @@
-/* Strided views: sizes, allocation, broadcasting, walking, copying. */
+/* Strided views: sizes, allocation, broadcasting, cursors. Copying is in copy.c. */
 #include "tensor/tensor.h"
 #include <string.h>
 
@@ -134,18 +134,18 @@ sparta_status sp_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, int ra
     return SPARTA_OK;
 }
 
-/* ------------------------------------------------------------------ walking */
+/* ------------------------------------------------------------------ cursors */
 
-sp_walk sp_walk_begin(int rank, const int64_t *dim, int n, const sparta_tensor *const *tensors)
+sp_cursor sp_cursor_begin(int rank, const int64_t *dim, int n, const sparta_tensor *const *tensors)
 {
-    sp_walk w = {.more = !any_zero(rank, dim), .rank = rank, .n = n};
+    sp_cursor w = {.more = !any_zero(rank, dim), .rank = rank, .n = n};
     for (int i = 0; i < rank; i++) w.dim[i] = dim[i];
     for (int k = 0; k < n; k++)
         for (int i = 0; i < rank; i++) w.stride[k][i] = tensors[k]->stride[i];
     return w;
 }
 
-void sp_walk_next(sp_walk *w)
+void sp_cursor_next(sp_cursor *w)
 {
     for (int i = w->rank - 1; i >= 0; i--) {
         if (++w->index[i] < w->dim[i]) {
@@ -158,60 +158,7 @@ void sp_walk_next(sp_walk *w)
     w->more = false;
 }
 
-/* ------------------------------------------------------------------ copying */
-
-/* One run along the last dimension. memcpy, because data out of a file may stand at any address. */
-static void copy_run(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n,
-                     size_t size)
-{
-    if (to_stride == 1 && from_stride == 1) {
-        memcpy(to, from, (size_t)n * size);
-        return;
-    }
-    const int64_t s = (int64_t)size, step = to_stride * s, from_step = from_stride * s;
-#define COPY(bytes)                                                                                          \
-    for (int64_t i = 0; i < n; i++) memcpy(to + i * step, from + i * from_step, bytes)
-    switch (size) {
-    case 1: COPY(1); break;
-    case 2: COPY(2); break;
-    case 4: COPY(4); break;
-    default: COPY(8); break;
-    }
-#undef COPY
-}
-
-static sparta_status copy_strided(sparta_ctx *cx, const sparta_tensor *from, const sparta_tensor *to)
-{
-    const sparta_tensor *both[2] = {from, to};
-    const int inner = from->rank - 1; /* rank 0 is contiguous: never here */
-    const int64_t size = (int64_t)sparta_dtype_size(from->dtype);
-    int64_t done = 0;
-    for (sp_walk w = sp_walk_begin(inner, from->dim, 2, both); w.more; sp_walk_next(&w)) {
-        copy_run((char *)to->data + w.at[1] * size, to->stride[inner],
-                 (const char *)from->data + w.at[0] * size, from->stride[inner], from->dim[inner],
-                 (size_t)size);
-        done += from->dim[inner] + 1;
-        if (done < 1 << 20) continue;
-        done = 0;
-        SP_TRY(sp_check_cancel(cx));
-    }
-    return SPARTA_OK;
-}
-
-sparta_status sp_tensor_copy(sparta_ctx *cx, const sparta_tensor *from, const sparta_tensor *to)
-{
-    int64_t n = sparta_tensor_elements(from);
-    if (from->dtype != to->dtype)
-        return sp_fail(cx, SPARTA_E_DTYPE, "copy: from %s to %s; convert first",
-                       sparta_dtype_name(from->dtype), sparta_dtype_name(to->dtype));
-    if (n < 0 || !sp_tensor_same_shape(from, to))
-        return sp_fail(cx, SPARTA_E_SHAPE, "copy: the shapes differ");
-    if (n == 0) return SPARTA_OK;
-    if (!sp_tensor_contiguous(from) || !sp_tensor_contiguous(to)) return copy_strided(cx, from, to);
-    memmove(to->data, from->data, (size_t)n * sparta_dtype_size(from->dtype));
-    return SPARTA_OK;
-}
-
+/* ------------------------------------------------------------------ copies */
 static sparta_status copy_of(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *out)
 {
     SP_TRY(sp_tensor_alloc(cx, t->dtype, t->rank, t->dim, out));
@@ -240,7 +187,7 @@ void sp_tensor_clear(const sparta_tensor *t)
         memset(t->data, 0, (size_t)sparta_tensor_elements(t) * size);
         return;
     }
-    for (sp_walk w = sp_walk_begin(t->rank, t->dim, 1, &t); w.more; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(t->rank, t->dim, 1, &t); w.more; sp_cursor_next(&w))
         memset((char *)t->data + w.at[0] * (int64_t)size, 0, size);
 }
 
@@ -282,7 +229,7 @@ static bool has_negative_zero(const sparta_tensor *t, uint64_t bits)
     const size_t size = sparta_dtype_size(t->dtype);
     if (sp_tensor_contiguous(t)) return scan(t->data, size, sparta_tensor_elements(t), bits, false);
     const sparta_tensor *one[] = {t};
-    for (sp_walk w = sp_walk_begin(t->rank, t->dim, 1, one); w.more; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(t->rank, t->dim, 1, one); w.more; sp_cursor_next(&w))
         if (scan((char *)t->data + w.at[0] * (int64_t)size, size, 1, bits, false)) return true;
     return false;
 }

@@ -59,6 +59,48 @@ sparta_status sp_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, int ra
                                   sparta_tensor *out) SP_MUST;
 /* Copy with any strides on both sides; same shape and dtype. */
 sparta_status sp_tensor_copy(sparta_ctx *cx, const sparta_tensor *from, const sparta_tensor *to) SP_MUST;
+/* The same without tensors: n dims (2 * SPARTA_RANK at most), strides in bytes, elements of `size` bytes. No two elements of the target
+ * may be the same, and it does not overlap the source. */
+typedef struct sp_strides {
+    int rank;
+    int64_t dim[2 * SPARTA_RANK], from[2 * SPARTA_RANK], to[2 * SPARTA_RANK];
+} sp_strides;
+sparta_status sp_strided_copy(sparta_ctx *cx, const sp_strides *dims, size_t size, const void *from,
+                              void *to) SP_MUST;
+/* A run of bytes; a short one without a call, as two words that may overlap. */
+static inline void sp_move(void *to, const void *from, size_t n)
+{
+#define SP_MOVE(type)                                                                                        \
+    do {                                                                                                     \
+        type first, last;                                                                                    \
+        __builtin_memcpy(&first, from, sizeof first);                                                        \
+        __builtin_memcpy(&last, (const char *)from + n - sizeof last, sizeof last);                          \
+        __builtin_memcpy(to, &first, sizeof first);                                                          \
+        __builtin_memcpy((char *)to + n - sizeof last, &last, sizeof last);                                  \
+    } while (0)
+    typedef uint64_t sixteen __attribute__((vector_size(16)));
+    if (n > 32)
+        __builtin_memcpy(to, from, n);
+    else if (n >= 16)
+        SP_MOVE(sixteen);
+    else if (n >= 8)
+        SP_MOVE(uint64_t);
+    else if (n >= 4)
+        SP_MOVE(uint32_t);
+    else
+        for (size_t i = 0; i < n; i++) ((char *)to)[i] = ((const char *)from)[i];
+#undef SP_MOVE
+}
+/* Runs of `bytes` bytes that lie anywhere in the source, one after the other in the target: to[i] = from + offset[i], n of them, `times`
+ * times, with from_step bytes between in the source. */
+typedef struct sp_picked {
+    int64_t n, times, from_step;
+    size_t bytes;
+    const int64_t *offset; /* in bytes */
+    const void *from;
+    void *to;
+} sp_picked;
+sparta_status sp_picked_copy(sparta_ctx *cx, const sp_picked *p) SP_MUST;
 /* *out is t where that is row-major, else a copy that is; own->data is the copy's, to be freed, or NULL. */
 sparta_status sp_tensor_row_major(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *own,
                                   const sparta_tensor **out) SP_MUST;
@@ -79,15 +121,15 @@ void sp_element_set(sparta_dtype dtype, void *data, int64_t at, double value);
 int64_t sp_element_get_int(sparta_dtype dtype, const void *data, int64_t at);
 void sp_element_set_int(sparta_dtype dtype, void *data, int64_t at, int64_t value);
 
-/* Walk the indices of a shape in row-major order, keeping the element offset of up to 4 tensors of that
- * shape: for (sp_walk w = sp_walk_begin(rank, dim, n, tensors); w.more; sp_walk_next(&w))
+/* A cursor goes over the indices of a shape in row-major order and keeps the element offsets of up to 4 tensors of that
+ * shape: for (sp_cursor w = sp_cursor_begin(rank, dim, n, tensors); w.more; sp_cursor_next(&w))
  * use(w.at[0], w.at[1]);   */
-typedef struct sp_walk {
+typedef struct sp_cursor {
     bool more;
     int rank, n;
     int64_t dim[SPARTA_RANK], index[SPARTA_RANK], stride[4][SPARTA_RANK], at[4];
-} sp_walk;
-sp_walk sp_walk_begin(int rank, const int64_t *dim, int n, const sparta_tensor *const *tensors);
-void sp_walk_next(sp_walk *w);
+} sp_cursor;
+sp_cursor sp_cursor_begin(int rank, const int64_t *dim, int n, const sparta_tensor *const *tensors);
+void sp_cursor_next(sp_cursor *w);
 
 #endif

@@ -72,7 +72,7 @@ static sparta_status print_constants(sp_arena *arena, const sparta_tesa_facts *f
     SP_TRY(print_mask(&all, out));
     sp_text_printf(out, " values");
     const sparta_tensor *const walked[] = {&wide[0], &wide[1]};
-    for (sp_walk w = sp_walk_begin(rank, extent, 2, walked); w.more && !out->status; sp_walk_next(&w))
+    for (sp_cursor w = sp_cursor_begin(rank, extent, 2, walked); w.more && !out->status; sp_cursor_next(&w))
         if (((const uint8_t *)f->known.data)[w.at[0]]) print_value(&f->values, w.at[1], out);
     return out->status;
 }

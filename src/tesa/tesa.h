@@ -12,7 +12,7 @@
  * From it: density, a digest (equal for equal masks), and
  *
  *   detection   which patterns hold and what storing by them costs                                     detect.c report.c mixture.c
- *   grouping    a permutation of rows that brings blocks together                                      group.c
+ *   orders      a permutation of rows that brings blocks together                                      order.c
  *   covers      the mask as a sum of disjoint parts: blocks of several sizes and an unstructured rest  cover.c
  *   blocks      from elements to blocks and back                                                       blocks.c
  *   text        print and parse                                                                        text.c
@@ -150,13 +150,13 @@ sparta_status sp_mask_report(sparta_ctx *cx, const sp_mask *m, const sp_report_o
                              sp_mask_facts *out) SP_MUST;
 
 /* A search of its own: an order of the rows in which blocks of n x m show. Equal rows come together, then,
- * greedily, the row that adds least to the group. The present order is kept when it is as good. */
-typedef struct sp_grouping {
+ * greedily, the row that adds least to its block. The present order is kept when it is as good. */
+typedef struct sp_row_order {
     int64_t *order; /* rows; row i of the new mask is row order[i]. Free with sp_free */
     double fill_before, fill_after;
     char format[96]; /* the text that stores the rows in that order */
-} sp_grouping;
-sparta_status sp_mask_group_rows(sparta_ctx *cx, const sp_mask *m, int n, int k, sp_grouping *out) SP_MUST;
+} sp_row_order;
+sparta_status sp_mask_order_rows(sparta_ctx *cx, const sp_mask *m, int n, int k, sp_row_order *out) SP_MUST;
 /* ------------------------------------------------------------------ covers */
 #define SP_COVER_SIZES 6
 /* A size of block and what it costs: each block, each slot of it, and each strip of n rows that has one. */

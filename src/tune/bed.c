@@ -1,5 +1,6 @@
 /* The bed: operands, the answer, contenders in place, and their times. */
 #include "tune/bed.h"
+#include "builtin/quick.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -164,8 +165,12 @@ static sparta_status make(sp_bed *b)
     b->out.rows = sparta_tensor_view(b->node->out[0]->dtype, rank, dim, NULL);
     SP_TRY(some_of(b, &b->out.rows, &b->answer));
     SP_TRY(some_of(b, &b->out.rows, &b->got));
-    const double start = sp_now();
+    double start = sp_now();
     SP_TRY(sp_call_builtin(b->cx, b->node, in, &b->answer));
+    if (sp_quick_has(b->node->op)) { /* a session runs that */
+        start = sp_now();
+        SP_TRY(sp_call_quick(b->cx, b->node, in, &b->got));
+    }
     b->builtin_seconds = sp_now() - start;
     if (b->samples) b->builtin_seconds *= (double)b->r.tokens / b->samples;
     return find_slack(b);
@@ -224,12 +229,16 @@ static sparta_status make_rows(sp_bed *b, operand *o)
     return sp_tensor_alloc_in(b->arena, o->rows.dtype, o->rows.rank, o->rows.dim, &o->rows);
 }
 
-static sparta_status place(sp_bed *b, const sp_contender *c, const sp_slot *slot, operand *o, sp_operand *out)
+/* Input i, or the result (-1). */
+static sparta_status place(sp_bed *b, const sp_contender *c, int i, sp_operand *out)
 {
+    operand *o = i < 0 ? &b->out : &b->in[i];
+    const sp_layout result = sp_implement_layout(c->im);
     *out = (sp_operand){.layout = SP_LAYOUT_ABSENT, .tensor = o->rows};
     if (o->rows.rank < 0) return SPARTA_OK;
-    if (!slot) return sp_fail(b->cx, SPARTA_E_INTERNAL, "%s: an operand too many", b->node->name);
-    out->layout = sp_slot_layout(slot, sp_implement_layout(c->im));
+    if (i >= 0 && !sp_implement_slot(c->im, b->node, i))
+        return sp_fail(b->cx, SPARTA_E_INTERNAL, "%s: an operand too many", b->node->name);
+    out->layout = i < 0 ? result : sp_implement_takes(c->im, b->node, i, result);
     out->packed = c->packed;
     if (sp_layout_has_lanes(out->layout)) {
         SP_TRY(make_lanes(b, o, out->layout));
@@ -244,17 +253,45 @@ static sparta_status place(sp_bed *b, const sp_contender *c, const sp_slot *slot
     return SPARTA_OK;
 }
 
+/* The operands of a generated kernel are those of its nest. */
+static sparta_status place_nest(sp_bed *b, sp_contender *c)
+{
+    sp_job *j = &c->call.job;
+    int slot[SP_NEST_OPERANDS];
+    bool can;
+    sp_text text;
+    sp_nest *nest = sp_arena_array(c->arena, 1, sizeof *nest);
+    SP_NEED(b->cx, nest);
+    SP_TRY(sp_implement_nest(b->cx, c->im, b->node, nest, slot, &can));
+    if (!can) return sp_fail(b->cx, SPARTA_E_INTERNAL, "%s: there is no nest for it", b->node->name);
+    const int n_in = sp_nest_inputs(nest);
+    SP_TRY(sp_call_operands(b->cx, c->arena, n_in, nest->operands - n_in, &c->call));
+    for (int i = 0; i < nest->operands; i++)
+        SP_TRY(place(b, c, i < n_in ? slot[i] : -1, &j->in[i])); /* results follow the inputs */
+    sp_text_init(&text, b->cx);
+    sp_nest_print(nest, &text);
+    j->text = text.status == SPARTA_OK ? sp_arena_string(c->arena, sp_text_str(&text)) : NULL;
+    sp_text_free(&text);
+    return j->text ? SPARTA_OK : sp_ctx_status(b->cx);
+}
+
+static sparta_status place_all(sp_bed *b, sp_contender *c)
+{
+    sp_job *j = &c->call.job;
+    if (c->call.kernel->generated) return place_nest(b, c);
+    for (int i = 0; i < b->node->n_in; i++) SP_TRY(place(b, c, i, &j->in[i]));
+    return place(b, c, -1, &j->out[0]);
+}
+
 static sparta_status bind(sp_bed *b, sp_contender *c)
 {
     sp_job *j = &c->call.job;
     SP_TRY(sp_call_bind(b->cx, c->arena, b->node, c->im->kernel, c->object, &c->call));
     if (!c->call.kernel) return make_rows(b, &b->out);
-    for (int i = 0; i < b->node->n_in; i++)
-        SP_TRY(place(b, c, sp_implement_slot(c->im, b->node, i), &b->in[i], &j->in[i]));
-    SP_TRY(place(b, c, &c->call.kernel->slots.out, &b->out, &j->out[0]));
+    SP_TRY(place_all(b, c));
     const bool lanes = sp_implement_in_lanes(c->im);
     j->tokens = sp_panel_tokens(lanes ? &b->out.rows : &b->in[0].rows);
-    j->panels = sp_panels(j->tokens);
+    j->panels = c->call.kernel->whole ? 1 : sp_panels(j->tokens);
     j->stat = b->r.task->stat && lanes;
     SP_TRY(sp_panel_prepare(b->cx, c->arena, c->call.kernel, j));
     SP_TRY(c->call.kernel->check(b->cx, j));
@@ -367,7 +404,7 @@ static sparta_status run_builtin(sp_bed *b)
 {
     sparta_tensor in[SP_OPERANDS];
     for (int i = 0; i < b->node->n_in; i++) in[i] = b->in[i].rows;
-    return sp_call_builtin(b->cx, b->node, in, &b->out.rows);
+    return sp_call_quick(b->cx, b->node, in, &b->out.rows);
 }
 
 /* NaN in every output: what a contender does not write is not its answer, nor is that of the one before. */

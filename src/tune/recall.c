@@ -38,6 +38,15 @@ static void print_attributes(const sp_attrs *attrs, sp_text *out)
         if (a->kind == SP_ATTR_INT) sp_text_printf(out, " %s=%ld", a->name, (long)a->i);
         if (a->kind == SP_ATTR_FLOAT) sp_text_printf(out, " %s=%g", a->name, (double)a->f);
         if (a->kind == SP_ATTR_STRING) sp_text_printf(out, " %s=%s", a->name, a->s);
+        if (a->kind != SP_ATTR_INTS && a->kind != SP_ATTR_FLOATS) continue;
+        sp_text_printf(out, " %s=", a->name);
+        for (int k = 0; k < a->n; k++) {
+            const char *comma = k ? "," : "";
+            if (a->kind == SP_ATTR_INTS)
+                sp_text_printf(out, "%s%ld", comma, (long)a->ints[k]);
+            else
+                sp_text_printf(out, "%s%g", comma, (double)a->floats[k]);
+        }
     }
 }
 

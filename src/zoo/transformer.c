@@ -6,8 +6,9 @@ static sparta_status take_sizes(sp_zoo_transformer *m, sp_graph *g, const sp_zoo
 {
     const sp_zoo_size size[] = {{"layers", &m->layers}, {"hidden", &m->hidden}, {"heads", &m->heads},
                                 {"ffn", &m->ffn},       {"vocab", &m->vocab},   {"positions", &m->positions},
-                                {"batch", NULL},        {"sequence", NULL},     {"groups", &m->groups}};
-    SP_TRY(sp_zoo_sizes(g, r, size, (int)SP_COUNT(size) - !m->groups));
+                                {"batch", NULL},        {"sequence", NULL},     {"groups", &m->groups},
+                                {"past", NULL}};
+    SP_TRY(sp_zoo_sizes(g, r, size, (int)SP_COUNT(size) - !m->groups - !m->cached));
     if (m->hidden % m->heads)
         return sp_fail(g->cx, SPARTA_E_USAGE,
                        "zoo %s: hidden=%lld is no multiple of heads=%lld; change one with --dim", g->name,

@@ -7,6 +7,7 @@
 typedef struct sp_zoo_transformer {
     /* The defaults, which the request may override; groups is 0 where a family has none. */
     int64_t layers, hidden, heads, ffn, vocab, positions, groups;
+    bool cached; /* tokens follow `past` others, whose keys and values come in */
     sp_zoo_builder b;
     const sp_expr *dim[3]; /* batch, sequence, the columns of the output */
     sp_value *ids;         /* input_ids (batch, sequence) */

@@ -61,9 +61,9 @@ static void measure(const char *name, const sp_mask *m)
 {
     times best = {1e9, 1e9, 1e9, 1e9, 1e9};
     for (int i = 0; i < TIMES; i++) measure_once(m, &best);
-    sp_grouping g;
+    sp_row_order g;
     double t = sp_now();
-    need(sp_mask_group_rows(cx, m, 4, 1, &g));
+    need(sp_mask_order_rows(cx, m, 4, 1, &g));
     keep(&best.group, t);
     sp_free(cx, g.order);
     printf("| %s | %.1f | %.1f | %.1f | %.1f | %.0f |\n", name, 1e3 * best.detect, 1e3 * best.report,
@@ -102,7 +102,7 @@ int main(void)
     cx = sparta_ctx_create(NULL);
     if (!cx) return 1;
     printf("milliseconds, %dx%d, one thread, best of %d (grouping: once)\n\n", SIDE, SIDE, TIMES);
-    printf("| mask (share absent) | detect | report | cover | cover with segments | group rows 4x1 |\n");
+    printf("| mask (share absent) | detect | report | cover | cover with segments | order of rows 4x1 |\n");
     printf("|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < SP_COUNT(row); i++) {
         sp_rng r = sp_rng_seed(i + 1);

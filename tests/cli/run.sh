@@ -59,12 +59,13 @@ run 2 "--dim without =" zoo mlp --dim batch -o x.onnx
 run 2 "run without --output-dir" run "$0"
 run 2 "verify without --against" verify "$0"
 run 2 "bench with --against and --no-baseline" bench x --against y --no-baseline
-run 2 "kernel without bench" kernel dance
+run 2 "kernel without bench" kernel dance; complains "kernel without bench"
+run 2 "kernel bench of a package" kernel bench x.sparta; complains "kernel bench of a package"
 for verb in tune prune quantize report serve; do
     run 4 "$verb is later" $verb x --any-flag; complains "$verb is later"
 done
 run 0 "a verb to come has help" tune --help; has out "does not have it yet" "which says that it is to come"
-run 4 "kernel show is later" kernel show
+run 4 "kernel run is later" kernel run
 run 4 "kernel bench --dtype i8 is later" kernel bench --dtype i8
 gone x.onnx "nothing was written by wrong calls"
 
@@ -255,6 +256,12 @@ run 0 "zeros that are held" propagate heads.onnx --remove encoder.layer.0.attent
 has out "$held" "says how many, who holds them and what to do"; has out "nothing could go: the zeros in the weights are held" "and that nothing went"
 run 0 "zeros that are held, as a table" propagate heads.onnx --remove encoder.layer.0.attention.self.value.weight=0-63 -o held.onnx --table csv
 has out "tensor,before,after,blocked_by" "the table has who holds them"; has out "keeps 64 zero outputs of 256" "and how many"
+run 0 "a decoder with a cache" zoo llama-decode --dim layers=2 --dim vocab=100 -o cache.onnx
+run 0 "which compiles, also for one token" compile cache.onnx --tokens 1 -o cache.sparta
+run 0 "its attention" inspect cache.sparta --json
+json "[l['implement'] for l in d['layers'] if l['op'] == 'Attention'] == ['attention_rows'] * 2" "reads the cache as it lies"
+run 0 "its answers for one token" verify cache.sparta --against cache.onnx --dim past=37 --dim sequence=1
+run 0 "its answers for several" verify cache.sparta --against cache.onnx --dim batch=2 --dim past=5 --dim sequence=19
 run 0 "a decoder with Attention of ONNX" zoo llama-mini --dim layers=2 --dim vocab=100 -o gqa.onnx
 run 0 "heads of Attention" propagate gqa.onnx --remove layers.1.heads=0-3 -o fewer.onnx --json
 json "[t['after'] for t in d['tensors'] if t['name'].endswith('1.self_attn.k_proj.weight')] == [[256, 32]]" "go with their group"
@@ -294,7 +301,7 @@ gone x.onnx "nothing was written"
 run 0 "compile --dump list" compile bert.onnx --dump list; has out "linear " "names the passes"; has out "Attention from its products" "and says what they do"
 run 0 "compile --dump linear" compile bert.onnx --dump linear; has out "sparta::Linear" "has what the pass made"; hasnt out "sparta::Attention" "and not what later ones do"
 run 0 "compile --dump attention" compile bert.onnx --dump attention --json; json "'sparta::Attention' in d['text'] and d['pass'] == 'attention'" "as JSON too"
-run 2 "compile --dump of no pass" compile bert.onnx --dump linaer; has err "did you mean 'linear'?" "guesses"; has err "attention, rows, epilogue" "and lists them"
+run 2 "compile --dump of no pass" compile bert.onnx --dump linaer; has err "did you mean 'linear'?" "guesses"; has err "attention, rows, cache, epilogue" "and lists them"
 run 2 "compile --dump -o" compile bert.onnx --dump linear -o x.sparta; gone x.sparta "writes nothing"
 run 0 "compile" compile bert.onnx -o bert.sparta; exists bert.sparta "bert.sparta is there"
 run 0 "inspect what was measured" inspect bert.onnx --json
@@ -318,7 +325,8 @@ run 1 "compile a text" compile text -o x.sparta; complains "compile a text"
 run 1 "compile half a model" compile cut.onnx -o x.sparta
 run 1 "compile into nowhere" compile bert.onnx -o /nonexistent/x.sparta; complains "compile into nowhere"
 gone x.sparta "nothing half-written"
-run 0 "inspect a package" inspect bert.sparta; has out "strip4" "inspect says what runs a layer"
+run 0 "compile by the cost model" compile bert.onnx --no-measure -o model.sparta # times decide differently from run to run
+run 0 "inspect a package" inspect model.sparta; has out "strip4" "inspect says what runs a layer"
 run 0 "inspect --check" inspect bert.sparta --check; has out "digests" "inspect --check checks"
 
 # ------------------------------------------------------------------ verify
@@ -402,6 +410,10 @@ run 0 "bench sweeps" bench bert.sparta --iterations 3 --batch 1,2 --threads 1,2 
 json "[r['point'] for r in d['runs']] == ['batch=1 threads=1', 'batch=1 threads=2', 'batch=2 threads=1', 'batch=2 threads=2']" "a sweep has every combination"
 run 0 "bench sweeps a size" bench bert.sparta --iterations 3 --dim sequence=5,24 --no-baseline --table csv; has out "sequence=24" "a sweep of sizes"
 has out ",,,," "what was not measured is empty, not 0"
+run 0 "bench --sort time" bench bert.sparta --iterations 5 --no-baseline --profile --sort time --json
+json "[l['ms'] for l in d['layers']] == sorted((l['ms'] for l in d['layers']), reverse=True)" "the slowest layer comes first"
+run 2 "bench --sort without --profile" bench bert.sparta --sort time; complains "bench --sort without --profile"
+run 2 "bench --sort by something else" bench bert.sparta --profile --sort name; complains "bench --sort by something else"
 run 0 "bench sweeps layers" bench bert.sparta --iterations 2 --batch 1,2 --no-baseline --profile --table csv
 if [ "$(grep -c '^point,layer,op' out)" = 1 ] && grep -q '^batch=2,.*Linear' out; then good "as one table"; else bad "as one table"; fi
 run 0 "bench compiled in memory" bench mlp.onnx --iterations 2 --no-measure --no-baseline --json
@@ -538,6 +550,10 @@ run 0 "format pack of an mtx" format pack "$seeds/fuzz_mtx/real.mtx" --format cs
 run 2 "format of an unknown word" format pakc o4/logits.npy; has err "did you mean pack" "an unknown word is guessed"
 run 0 "doctor" doctor; has out "compiler" "doctor names the compiler"; has out "nobody else can write there" "doctor says that the cache is safe"
 run 0 "doctor --json" doctor --json --threads 1; json "d['peak_gops'] > 0 and d['cpu']['cores'] >= 1 and d['libraries']" "doctor --json has its fields"
+json "bool(d['gpus']) == (d['gpu_problem'] is None) and (d['nvrtc'] is None) == bool(d['nvrtc_problem'])" "doctor --json speaks of GPUs"
+export SPARTA_CUDA_DRIVER=/nowhere SPARTA_NVRTC=/nowhere
+run 0 "doctor without a GPU" doctor --threads 1; has out "SPARTA_CUDA_DRIVER /nowhere: it cannot be opened" "doctor says why there is none"; has out "SPARTA_NVRTC /nowhere" "and no compiler for it"
+unset SPARTA_CUDA_DRIVER SPARTA_NVRTC
 export SPARTA_ONEDNN=0
 run 0 "doctor without oneDNN" doctor --threads 1; has out "switched off by SPARTA_ONEDNN=0" "doctor says why oneDNN is not used"
 run 0 "doctor --json without oneDNN" doctor --json --threads 1; json "not [l for l in d['libraries'] if l['name'] == 'oneDNN'][0]['found']" "and in JSON"

@@ -6,6 +6,7 @@ if [ ! -x /usr/bin/cc ]; then echo "no compiler, so no targets"; exit 77; fi
 
 run 0 "a model" zoo mlp --dim inputs=64 --prune 4x1:0.8 -o m.onnx
 run 2 "a target that is none" compile m.onnx --target avx512,z80 -o x.sparta; complains "a target that is none"
+run 2 "a target of GPUs" compile m.onnx --target sm_90a -o x.sparta; complains "a target of GPUs"; has err "packages run on the CPU" "says why"
 run 2 "a list that ends in a comma" compile m.onnx --target avx2, -o x.sparta
 
 # ------------------------------------------------------------------ none of them runs here

@@ -69,8 +69,11 @@ def need(condition, said):
 
 # ---------------------------------------------------------------- the program
 class Result:
-    def __init__(self, code, out, err, seconds, peak_mib):
-        self.code, self.out, self.err, self.seconds, self.peak_mib = code, out, err, seconds, peak_mib
+    """`seconds` is what a clock on the wall says, `busy` those of the processors: other work on the machine is not in them."""
+
+    def __init__(self, code, out, err, seconds, usage):
+        self.code, self.out, self.err, self.seconds = code, out, err, seconds
+        self.busy, self.peak_mib = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
     def __str__(self):
         return f"exit {self.code} after {self.seconds:.1f} s, stdout {self.out[-300:]!r}, stderr {self.err[-600:]!r}"
@@ -93,7 +96,7 @@ def sparta(*words, env=None, timeout=120, prepare=None):
         out.seek(0)
         err.seek(0)
         return Result(process.returncode, out.read().decode(errors="replace"), err.read().decode(errors="replace"),
-                      time.monotonic() - begin, usage.ru_maxrss / 1024)
+                      time.monotonic() - begin, usage)
 
 
 def must(*words, **more):

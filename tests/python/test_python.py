@@ -1,9 +1,11 @@
 """The Python package, without torch: compile, load, run, inspect, propagate, formats, schedules; arrays by NumPy and DLPack; errors; threads, forks and
 Ctrl-C; and an installed copy."""
 
+import ast
 import ctypes
 import doctest
 import gc
+import glob
 import importlib
 import multiprocessing
 import os
@@ -355,10 +357,42 @@ def installed():
     need(done.stdout.startswith("portable (1, 10)\nFalse " + target), done)
     program = subprocess.run([sys.executable, "-m", "sparta", "--version"], capture_output=True, text=True, env={"PYTHONPATH": target})
     need(program.stdout.split() == ["sparta", door.__version__], program)
+    needs = subprocess.run(["ldd", os.path.join(target, "sparta/lib/libsparta_torch.so")], capture_output=True, text=True)
+    need(os.path.join(target, "sparta/lib/libsparta.so.") in needs.stdout and "not found" not in needs.stdout, needs)
     with open(os.path.join(target, f"sparta-{door.__version__}.dist-info/WHEEL"), encoding="ascii") as f:
         tag = re.search(r"Tag: (.*)", f.read())[1]
     need(re.fullmatch(r"py3-none-manylinux_2_\d+_\w+", tag), tag)
     return tag
+
+
+def _public(body, inside=""):
+    """Functions that users call, as (name, node, whether its first argument is self or cls)."""
+    for node in body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from _public(node.body, inside + node.name + ".")
+        elif isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name in ("__init__", "__call__")):
+            static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
+            yield inside + node.name, node, bool(inside) and not static
+
+
+def hints():
+    """Every argument of a public function has a type, and so has its result. The drop-ins have the signatures of others, hooks those of torch."""
+    package, count, bare = os.path.join(ROOT, "python/sparta"), 0, []
+    for file in sorted(glob.glob(package + "/**/*.py", recursive=True)):
+        name = os.path.relpath(file, package)
+        if name.startswith(("compat/", "dynamic")) or os.path.basename(name).startswith("_"):
+            continue
+        with open(file, encoding="utf-8") as f:
+            tree = ast.parse(f.read())
+        for where, node, method in _public(tree.body):
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs][method:]
+            result = node.returns is not None or node.name == "__init__"
+            count += 1
+            if not result or any(a.annotation is None for a in given):
+                bare.append(f"{name}: {where}")
+    need(not bare, bare)
+    need(count > 150, count)
+    return f"{count} functions"
 
 
 def importing():
@@ -381,6 +415,6 @@ def importing():
 
 if __name__ == "__main__":
     for check in (models, in_memory, reports, masks_and_schedules, propagation, arrays, packed, errors, threads, closing, fork, interrupt, stop, leaks, header, examples,
-                  importing, installed):
+                  hints, importing, installed):
         tests.check(check.__name__, check)
     sys.exit(tests.finish())

@@ -50,12 +50,18 @@ compile all.so rt.c lib.c
 compile rt.so rt.c
 compile more.so rt.c lib.c extra.c
 compile z.so rt.c -Wl,--no-as-needed -lcmocka
-exports() { tools/exports "$work/api.h" "$@"; }
+printf 'void sp_torch_register(void) {}\nvoid sp_torch_problem(void) {}\n' > "$work/torch.c"
+compile torch.so torch.c
+compile torch-more.so torch.c extra.c
+torch=$work/torch.so
+exports() { all=$1 rt=$2; shift 2; tools/exports "$work/api.h" "$all" "$rt" "$torch" "$@"; }
 expect "the right functions" 0 "2 functions exported, 1 of them by the runtime" exports "$work/all.so" "$work/rt.so" "$work/lib.o"
 expect "a function too much" 1 "not declared in the header: extra" exports "$work/more.so" "$work/rt.so" "$work/lib.o"
 expect "a function missing" 1 "not exported: sparta_two" exports "$work/rt.so" "$work/rt.so" "$work/lib.o"
 expect "a runtime that lacks a function" 1 "not exported: sparta_two" exports "$work/all.so" "$work/rt.so"
-expect "a runtime that needs a library" 1 "the runtime may need only the C library" exports "$work/all.so" "$work/z.so" "$work/lib.o"
+expect "a runtime that needs a library" 1 "it may need only the C library" exports "$work/all.so" "$work/z.so" "$work/lib.o"
+torch=$work/torch-more.so
+expect "operators of torch that export more" 1 "it should export sp_torch_problem sp_torch_register" exports "$work/all.so" "$work/rt.so" "$work/lib.o"
 
 # --- run-tests
 stages() { printf '%b' "$1" | JOBS=2 tools/run-tests "$work/logs" > "$work/output" 2>&1; got=$?; tail -n 1 "$work/output"; return $got; }

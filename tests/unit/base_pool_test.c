@@ -54,10 +54,19 @@ static void test_every_share_once(void **state)
     sparta_ctx_free(cx);
 }
 
+/* Until all shares have begun: each then is another thread's. */
+static void meet(atomic_int *begun, int shares)
+{
+    atomic_fetch_add(begun, 1);
+    while (atomic_load(begun) < shares) nanosleep(&(struct timespec){0, 20000}, NULL);
+}
+
+static atomic_int begun;
 static void remember(void *arg, int i)
 {
     job *j = arg;
     j->thread[i] = pthread_self();
+    meet(&begun, 4);
     if (i % 2) nanosleep(&(struct timespec){0, 300000}, NULL); /* the caller goes to sleep too */
 }
 
@@ -67,15 +76,43 @@ static void test_threads_are_ours(void **state)
     sparta_ctx *cx = sparta_ctx_create(NULL);
     sp_pool *pool = sp_pool_create(cx, 4);
     job first = {0}, second = {0};
-    sp_pool_run(pool, remember, &first);
     for (int round = 0; round < 20; round++) {
-        sp_pool_run(pool, remember, &second);
+        atomic_store(&begun, 0);
+        sp_pool_run(pool, remember, round ? &second : &first);
+        const job *j = round ? &second : &first;
+        int known = 0;
+        assert_true(pthread_equal(j->thread[0], pthread_self()));
         for (int i = 0; i < 4; i++)
-            assert_true(pthread_equal(first.thread[i], second.thread[i])); /* share i, thread i */
+            for (int k = 0; k < i; k++) assert_false(pthread_equal(j->thread[i], j->thread[k]));
+        for (int i = 0; i < 4; i++)
+            for (int k = 0; k < 4; k++) known += pthread_equal(j->thread[i], first.thread[k]) != 0;
+        assert_int_equal(known, 4); /* the same ones every time */
     }
-    assert_true(pthread_equal(first.thread[0], pthread_self()));
-    for (int i = 0; i < 4; i++)
-        for (int k = 0; k < i; k++) assert_false(pthread_equal(first.thread[i], first.thread[k]));
+    sp_pool_free(pool);
+    sparta_ctx_free(cx);
+}
+
+static void note_thread(void *arg, int i)
+{
+    ((job *)arg)->thread[i] = pthread_self();
+}
+
+/* Shares that nobody has begun are done by who is there: the caller does not wait for a worker that still sleeps. */
+static void test_who_is_late_is_not_waited_for(void **state)
+{
+    (void)state;
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    sp_pool *pool = sp_pool_create(cx, MOST);
+    assert_non_null(pool);
+    int alone = 0;
+    for (int round = 0; round < 1000 && !alone; round++) {
+        job j = {0};
+        nanosleep(&(struct timespec){0, 1000000}, NULL); /* all fall asleep */
+        sp_pool_run(pool, note_thread, &j);
+        alone = 1;
+        for (int i = 0; i < MOST; i++) alone &= pthread_equal(j.thread[i], pthread_self()) != 0;
+    }
+    assert_true(alone);
     sp_pool_free(pool);
     sparta_ctx_free(cx);
 }
@@ -83,6 +120,7 @@ static void test_threads_are_ours(void **state)
 static atomic_int inner_calls;
 static void look_at_signals(void *arg, int i)
 {
+    meet(&begun, MOST);
     pthread_sigmask(SIG_SETMASK, NULL, &((sigset_t *)arg)[i]);
 }
 
@@ -94,6 +132,7 @@ static void test_signals(void **state)
     sp_pool *pool = sp_pool_create(cx, MOST);
     assert_non_null(pool);
     sigset_t mask[MOST];
+    atomic_store(&begun, 0);
     sp_pool_run(pool, look_at_signals, mask);
     for (int i = 1; i < MOST; i++) {
         assert_int_equal(sigismember(&mask[i], SIGINT), 1);
@@ -228,10 +267,15 @@ static void test_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_share_once), cmocka_unit_test(test_threads_are_ours),
-        cmocka_unit_test(test_signals),          cmocka_unit_test(test_job_in_job),
-        cmocka_unit_test(test_workers_may_free), cmocka_unit_test(test_host),
-        cmocka_unit_test(test_refusals),         cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_every_share_once),
+        cmocka_unit_test(test_threads_are_ours),
+        cmocka_unit_test(test_who_is_late_is_not_waited_for),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_job_in_job),
+        cmocka_unit_test(test_workers_may_free),
+        cmocka_unit_test(test_host),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

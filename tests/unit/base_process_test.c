@@ -93,12 +93,12 @@ static void test_refusals(void **state)
 static void test_timeout(void **state)
 {
     sparta_ctx *cx = *state;
-    sp_spawn_options o = {.timeout = 0.2};
+    sp_spawn_options o = {.timeout = 1}; /* time enough to begin, also beside other work */
     outcome r = run_shell(cx, "echo begun; sleep 30 & sleep 30", &o);
     assert_int_equal(r.status, SPARTA_OK);
     assert_int_equal(r.code, -1000);
     assert_string_equal(r.said, "begun\n");
-    assert_true(r.seconds >= 0.2 && r.seconds < 5);
+    assert_true(r.seconds >= 1 && r.seconds < 20);
     r = run_shell(cx, "trap '' TERM INT; while :; do sleep 1; done", &o);
     assert_int_equal(r.code, -1000);
 }
@@ -109,7 +109,7 @@ static void test_left_behind(void **state)
     sparta_ctx *cx = *state;
     outcome r = run_shell(cx, "sleep 30 & echo $!", NULL);
     assert_int_equal(r.code, 0);
-    assert_true(r.seconds < 5);
+    assert_true(r.seconds < 20);
     pid_t left = (pid_t)atoi(r.said);
     assert_true(left > 1);
     char path[64], what[256] = "";
@@ -166,7 +166,7 @@ static void test_cancelled(void **state)
     pthread_join(t, NULL);
     assert_int_equal(r.status, SPARTA_E_CANCELLED);
     assert_int_equal(r.code, 12345); /* outputs are untouched */
-    assert_true(r.seconds < 5);
+    assert_true(r.seconds < 20);
     r = run_shell(cx, "echo never", NULL);
     assert_int_equal(r.status, SPARTA_E_CANCELLED);
     assert_string_equal(r.said, "");

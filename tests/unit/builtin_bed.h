@@ -28,9 +28,9 @@
     }
 
 static const sp_attrs none;
-static const sparta_tensor absent = {.rank = -1};
+static const sparta_tensor absent __attribute__((unused)) = {.rank = -1};
 
-static sparta_status call(sp_op_id op, const sp_attrs *attrs, int n_in, const sparta_tensor *in,
+HELPER sparta_status call(sp_op_id op, const sp_attrs *attrs, int n_in, const sparta_tensor *in,
                           sparta_tensor out)
 {
     return sp_builtin_row(op)->fn(cx, &(sp_op_args){attrs, n_in, 1, in, &out});

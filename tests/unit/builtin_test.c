@@ -463,6 +463,41 @@ static void test_attention(void **state)
                      SPARTA_E_SHAPE);
 }
 
+/* What a decoder asks for, against the formula: B=1, S=3, T=5, two groups of two heads, causal with a window, soft-capped, and a mask of
+ * one item for a batch of two. */
+static void test_attention_of_decoders(void **state)
+{
+    (void)state;
+    enum { B = 2, S = 3, T = 5, H = 4, G = 2, D = 2 };
+    float q[B * S * H * D], k[B * T * G * D], v[B * T * G * D], mask[H * S * T], y[B * S * H * D];
+    fill(q, B * S * H * D, 20);
+    fill(k, B * T * G * D, 21);
+    fill(v, B * T * G * D, 22);
+    fill(mask, H * S * T, 23);
+    assert_int_equal(CALL(Attention,
+                          ATTRS(INT("heads", H), INT("kv_heads", G), FLOAT("scale", 3), FLOAT("softcap", 2),
+                                INT("left", 2), INT("right", 0)),
+                          F32(y, B, S, H * D), F32(q, B, S, H * D), F32(k, B, T, G * D), F32(v, B, T, G * D),
+                          F32(mask, 1, H, S, T)),
+                     SPARTA_OK);
+    for (int i = 0; i < B * S * H * D; i++) {
+        int b = i / (S * H * D), s = i / (H * D) % S, h = i / D % H, c = i % D;
+        double sum = 0, value = 0;
+        for (int t = s; t <= s + 2; t++) {
+            double score = 0;
+            for (int d = 0; d < D; d++)
+                score += 3 * (double)q[((b * S + s) * H + h) * D + d] * k[((b * T + t) * G + h / 2) * D + d];
+            double p = exp(2 * tanh(score / 2) + mask[(h * S + s) * T + t]);
+            sum += p;
+            value += p * v[((b * T + t) * G + h / 2) * D + c];
+        }
+        assert_true(fabs(y[i] - value / sum) < 1e-6);
+    }
+    assert_int_equal(CALL(Attention, ATTRS(INT("heads", H), INT("kv_heads", 3)), F32(y, B, S, H * D),
+                          F32(q, B, S, H * D), F32(k, B, T, G * D), F32(v, B, T, G * D)),
+                     SPARTA_E_SHAPE);
+}
+
 static void test_embed(void **state)
 {
     (void)state;
@@ -504,21 +539,55 @@ static void test_interact(void **state)
     assert_int_equal(CALL(Interact, &none, F32(y, 2, 3), u, v, I64(pairs, 3, 2)), SPARTA_E_RANGE);
 }
 
+/* One item of two heads: two queries, three keys. */
+static void test_relative(void **state)
+{
+    (void)state;
+    float c[] = {1, 2, 3, 4, 5, 6, 7, 8}, p[] = {10, 20, 30, 40, 50, 60}, y[12]; /* (1,2,2*2), (1,3,2*1) */
+    int64_t at[] = {0, 1, -1, 1, 0, 0}, back[] = {0, 0, 0, -1, 0, 0};            /* (2,3), (3,2) */
+    const sparta_tensor x = F32(c, 1, 2, 4), z = F32(p, 1, 3, 2), i = I64(at, 2, 3), k = I64(back, 3, 2);
+    assert_int_equal(CALL(Relative, ATTRS(INT("heads", 2)), F32(y, 1, 2, 2, 3), x, i), SPARTA_OK);
+    same(y, (float[]){1, 2, 2, 6, 5, 5, 3, 4, 4, 8, 7, 7}, 12);
+    assert_int_equal(CALL(Relative, ATTRS(INT("heads", 2)), F32(y, 1, 2, 2, 3), x, i, z, k), SPARTA_OK);
+    same(y, (float[]){11, 32, 52, 16, 35, 55, 23, 44, 64, 28, 47, 67}, 12);
+    assert_int_equal(CALL(Relative, ATTRS(INT("heads", 3)), F32(y, 1, 2, 2, 3), x, i), SPARTA_E_SHAPE);
+    assert_int_equal(CALL(Relative, ATTRS(INT("heads", 2)), F32(y, 1, 2, 2, 3), x, i, z, i), SPARTA_E_SHAPE);
+    at[4] = 2;
+    assert_int_equal(CALL(Relative, ATTRS(INT("heads", 2)), F32(y, 1, 2, 2, 3), x, i), SPARTA_E_RANGE);
+    at[4] = 0;
+    back[5] = -2;
+    assert_int_equal(CALL(Relative, ATTRS(INT("heads", 2)), F32(y, 1, 2, 2, 3), x, i, z, k), SPARTA_E_RANGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),          cmocka_unit_test(test_attributes),
-        cmocka_unit_test(test_broadcast),      cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_unsigned_order), cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_cast),           cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_slice),          cmocka_unit_test(test_scatter),
-        cmocka_unit_test(test_cumsum),         cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_softmax),        cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_matmul_shapes),  cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_cancel),         cmocka_unit_test(test_layer_normalization),
-        cmocka_unit_test(test_linear),         cmocka_unit_test(test_linear_epilogue),
-        cmocka_unit_test(test_attention),      cmocka_unit_test(test_embed),
-        cmocka_unit_test(test_embed_column),   cmocka_unit_test(test_interact),
+        cmocka_unit_test(test_relative),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_broadcast),
+        cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_unsigned_order),
+        cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_slice),
+        cmocka_unit_test(test_scatter),
+        cmocka_unit_test(test_cumsum),
+        cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_matmul_shapes),
+        cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_layer_normalization),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_linear_epilogue),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_attention_of_decoders),
+        cmocka_unit_test(test_embed),
+        cmocka_unit_test(test_embed_column),
+        cmocka_unit_test(test_interact),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -2,6 +2,7 @@
 #include "panel_bed.h"
 #include "builtin/builtin.h"
 #include "call/operator.h"
+#include "implement/implement.h"
 #include <math.h>
 #include <pthread.h>
 
@@ -67,7 +68,7 @@ static sparta_status run_product(const product *p, int64_t tokens, float *y, spa
 {
     const sparta_tensor array[] = {TENSOR(y, tokens, N), TENSOR(p->x, tokens, K), TENSOR(p->r, tokens, N)};
     launch.size = sizeof launch;
-    launch.workspace_bytes = sparta_operator_workspace(p->op, array, 3);
+    launch.workspace_bytes = sparta_operator_workspace(p->op, array, 3, &launch);
     assert_true(launch.workspace_bytes > 0);
     launch.workspace = malloc(launch.workspace_bytes);
     memset(launch.workspace, 0xff, launch.workspace_bytes);
@@ -175,6 +176,19 @@ static void implements(void **state)
                  make_asked(&p, -1, (sparta_operator_spec){.implement = "quads", .format = "csr"}));
     fails_saying(SPARTA_E_UNSUPPORTED, "few_csr does not run",
                  make_asked(&p, -1, (sparta_operator_spec){.implement = "few_csr"}));
+    free_numbers(&p);
+}
+
+/* A library competes for operators too, where there is one. */
+static void a_library_is_asked(void **state)
+{
+    (void)state;
+    product p = make_numbers();
+    const sparta_operator_spec spec = {.implement = "onednn"};
+    if (sp_implement_library(sp_target_best(SP_DEVICE_CPU)))
+        made_as(&p, -1, spec, "onednn");
+    else
+        fails_saying(SPARTA_E_UNSUPPORTED, "onednn does not run", make_asked(&p, -1, spec));
     free_numbers(&p);
 }
 
@@ -341,7 +355,7 @@ static void wrong_arrays(void **state)
     WRONG(SPARTA_E_UNSUPPORTED, "not contiguous", a[1].stride[0] = 2 * K)
     WRONG(SPARTA_E_USAGE, "r has no data", a[2].data = NULL)
     assert_int_equal(sparta_operator_run(p.op, right, 2, &launch, NULL, 0), SPARTA_E_USAGE);
-    assert_int_equal(sparta_operator_workspace(p.op, right, 2), 0);
+    assert_int_equal(sparta_operator_workspace(p.op, right, 2, NULL), 0);
     launch.size = 0;
     assert_int_equal(sparta_operator_run(p.op, right, 3, &launch, NULL, 0), SPARTA_E_USAGE);
     sparta_operator_free(p.op);
@@ -442,7 +456,7 @@ static void run_against(const char *text, const char *name, const char *attrs, i
     const sparta_operator_spec spec = {.size = sizeof spec, .expression = text, .n = n, .operand = operand};
     ok(sparta_operator_create(cx, &spec, &op));
     sparta_launch launch = {.size = sizeof launch};
-    launch.workspace_bytes = sparta_operator_workspace(op, late, n_late);
+    launch.workspace_bytes = sparta_operator_workspace(op, late, n_late, &launch);
     launch.workspace = malloc(launch.workspace_bytes);
     char message[200];
     const sparta_status s = sparta_operator_run(op, late, n_late, &launch, message, sizeof message);
@@ -465,13 +479,62 @@ static void norms_and_attention(void **state)
                 "sparta::Attention", "heads=2, scale=0.35", 4, heads, false);
 }
 
+/* Scores of a worker are large: the workspace has room for those of the threads that the launch says, and a run needs no more. */
+static void workspace_by_threads(void **state)
+{
+    (void)state;
+    enum { B = 2, S = 300, E = 16 };
+    float *x = numbers(B * S * E, 1), *y = numbers(B * S * E, 2), *one = numbers(B * S * E, 3);
+    sparta_operator *op;
+    const sparta_tensor any = TENSOR(NULL, -1, -1, E), given = TENSOR(x, B, S, E),
+                        operand[] = {any, any, any, any};
+    const sparta_operator_spec spec = {
+        .size = sizeof spec,
+        .expression = "y(b,s,e) = sparta::Attention(q(b,s,e), k(b,t,e), v(b,t,e)) {heads=2, scale=0.35}",
+        .n = 4,
+        .operand = operand};
+    ok(sparta_operator_create(cx, &spec, &op));
+    op->share_from = 0;
+    size_t before = 0;
+    for (int threads = 1; threads <= 16; threads *= 2) {
+        int calls = 0;
+        char message[200];
+        const sparta_tensor array[] = {TENSOR(threads == 1 ? one : y, B, S, E), given, given, given};
+        sparta_launch l = {.size = sizeof l, .parallel_for = backwards, .host = &calls, .threads = threads};
+        const size_t bytes = sparta_operator_workspace(op, array, 4, &l);
+        assert_true(bytes > before);
+        before = bytes;
+        l.workspace = malloc(bytes);
+        l.workspace_bytes = bytes - 1;
+        assert_int_equal(sparta_operator_run(op, array, 4, &l, message, sizeof message), SPARTA_E_MEMORY);
+        assert_non_null(strstr(message, "threads"));
+        l.workspace_bytes = bytes;
+        ok(sparta_operator_run(op, array, 4, &l, message, sizeof message));
+        assert_int_equal(calls, threads == 1 ? 0 : 3);
+        if (threads > 1) assert_memory_equal(y, one, B * S * E * sizeof *y);
+        if (threads == 1) assert_int_equal(sparta_operator_workspace(op, array, 4, NULL), bytes);
+        if (threads == 16) { /* as many as share a run at most */
+            l.threads = 0;
+            assert_int_equal(sparta_operator_workspace(op, array, 4, &l), bytes);
+            l.threads = 100;
+            assert_int_equal(sparta_operator_workspace(op, array, 4, &l), bytes);
+            l.size = 0;
+            assert_int_equal(sparta_operator_workspace(op, array, 4, &l), 0);
+        }
+        free(l.workspace);
+    }
+    sparta_operator_free(op);
+    sp_free(cx, x), sp_free(cx, y), sp_free(cx, one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),          cmocka_unit_test(packed_arrays),
-        cmocka_unit_test(arrays_of_packed),  cmocka_unit_test(implements),
-        cmocka_unit_test(threads_share_one), cmocka_unit_test(wrong_arrays),
-        cmocka_unit_test(wrong_expressions), cmocka_unit_test(norms_and_attention),
+        cmocka_unit_test(products),           cmocka_unit_test(packed_arrays),
+        cmocka_unit_test(arrays_of_packed),   cmocka_unit_test(implements),
+        cmocka_unit_test(threads_share_one),  cmocka_unit_test(wrong_arrays),
+        cmocka_unit_test(wrong_expressions),  cmocka_unit_test(norms_and_attention),
+        cmocka_unit_test(a_library_is_asked), cmocka_unit_test(workspace_by_threads),
     };
     return cmocka_run_group_tests(tests, context_begin, tear_down);
 }

@@ -124,10 +124,10 @@ static void runs_all_panels(void **state)
         lain y;
         sp_call c;
         place_call(b, &w, &y, &c);
-        sp_call_all(&c, NULL);
+        for (int64_t p = 0; p < c.job.panels; p++) sp_call_panel(&c, &(sp_place){.panel = p, .parts = 1});
         check_guards(b, &y, tokens, false);
         move_rows(&y, &b->out, rows, false);
-        close_enough(b, rows, NULL, 1e-5, 1e-6, "sp_call_all");
+        close_enough(b, rows, NULL, 1e-5, 1e-6, "sp_call_panel");
         sp_packed_free(cx, &w);
         bed_free(b);
     }

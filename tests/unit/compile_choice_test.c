@@ -33,7 +33,7 @@ static void remember_of(const char *db_path, const char *text, const char *imple
         sp_recall recall;
         char code[40];
         if (g->node[i]->op != SP_OP_Linear) continue;
-        ok(sp_lower_task(cx, g, g->node[i], &ln));
+        ok(sp_lower_task(cx, g, g->node[i], SP_TARGET_PORTABLE, &ln));
         const sp_bed_request bed = sp_lower_bed(&ln, NULL);
         ok(sp_recall_open(cx, db, &bed, sp_target_best(SP_DEVICE_CPU), &recall));
         for (int k = 0; k < sp_implement_points(im); k++) {
@@ -170,8 +170,8 @@ static void nearly_dense(void **state)
     const decision one = decide(LAYER("w|1x1:0.05"), measured(db)); /* strips would hold everything */
     const decision both[] = {d, one};
     for (int i = 0; i < 2; i++)
-        if (is_sparse(both[i].implement))
-            assert_true(both[i].us < both[i].dense_us);
+        if (is_sparse(both[i].implement)) /* the earlier row stays where the difference is noise */
+            assert_true(both[i].us <= both[i].dense_us * (1 + LOWER_NOISE));
         else
             mentions(both[i].reason, "(measured", __FILE__, __LINE__);
     const decision full = decide(LAYER("w"), measured(db));
@@ -438,7 +438,7 @@ static void foreign_annotations(void **state)
     sparta_package_close(check_text(
         "graph \"g\"\ninput x: f32[batch,24]\nconst w: f32[24,24] @\"w\"\n"
         "node y: ? = MatMul(x, w) {kernel=\"linear\", layout=\"panel\", code=5, reason=\"trust me\"} \"y\"\n"
-        "node z: ? = Softmax(y) {kernel=\"pack\", layout=\"panel\"} \"z\"\noutput z\n"));
+        "node z: ? = Softmax(y) {kernel=\"to_lanes\", layout=\"panel\"} \"z\"\noutput z\n"));
 }
 
 int main(void)

@@ -24,10 +24,10 @@ static bool is_few(const sp_node *n)
 }
 
 /* Compiled, against the references, on one thread and on two, from memory and from a file. */
-static void try_model(const char *text, sp_compile_request request, int64_t batch, bool few)
+static void try_graph(const char *text, sp_graph *from, sp_compile_request request, int64_t batch, bool few)
 {
     sp_graph *g = typed(graph(text));
-    sparta_package *p = compile_in(cx, graph(text), request), *again = NULL;
+    sparta_package *p = compile_in(cx, from, request), *again = NULL;
     inputs in = make_inputs(g, batch, 1, 5);
     results want = reference(g, &in);
     assert_int_equal(is_few(node_named(p, "/h")), few);
@@ -58,6 +58,11 @@ static void try_model(const char *text, sp_compile_request request, int64_t batc
     sp_graph_free(g);
 }
 
+static void try_model(const char *text, sp_compile_request request, int64_t batch, bool few)
+{
+    try_graph(text, graph(text), request, batch, few);
+}
+
 static void fixed_batches_stay_in_rows(void **state)
 {
     (void)state;
@@ -66,6 +71,27 @@ static void fixed_batches_stay_in_rows(void **state)
     try_model(MODEL("1", "16x1:0.8"), quick(), 1, true);
     try_model(MODEL("3", "1x1:0.7"), quick(), 3, true);
     try_model(MODEL("4", "rows:0.5"), quick(), 4, true);
+}
+
+/* A schedule may ask for each of them where nothing is pruned: whether it is worth it is no question then. */
+static void pinned_on_dense_weights(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"few_bitmap", "few_strip16", "few_csr", "few_dense"};
+    const char *text = MODEL("3", "1x1:0");
+    for (size_t i = 0; i < SP_COUNT(names); i++) {
+        char rules[80];
+        sparta_schedule *s;
+        sp_obeyed o;
+        sp_compile_request r = quick();
+        sp_graph *g = typed(graph(text));
+        snprintf(rules, sizeof rules, "tensor \"*\" { implement %s }", names[i]);
+        ok(sparta_schedule_parse(cx, rules, "s", root, &s));
+        ok(sp_compile_schedule(cx, g, s, &o));
+        r.obeyed = &o;
+        try_graph(text, g, r, 3, true);
+        sparta_schedule_free(s);
+    }
 }
 
 /* 16 may be faster either way; it has to be right. */
@@ -288,15 +314,11 @@ static void without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fixed_batches_stay_in_rows),
-        cmocka_unit_test(sixteen_and_seventeen),
-        cmocka_unit_test(a_batch_that_may_be_anything_does_not),
-        cmocka_unit_test(a_bound_is_enough),
-        cmocka_unit_test(candidates_are_timed_with_that_many),
-        cmocka_unit_test(strict_models_run_dense),
-        cmocka_unit_test(a_small_transformer),
-        cmocka_unit_test(damaged_packages),
-        cmocka_unit_test(without_memory),
+        cmocka_unit_test(fixed_batches_stay_in_rows), cmocka_unit_test(pinned_on_dense_weights),
+        cmocka_unit_test(sixteen_and_seventeen),      cmocka_unit_test(a_batch_that_may_be_anything_does_not),
+        cmocka_unit_test(a_bound_is_enough),          cmocka_unit_test(candidates_are_timed_with_that_many),
+        cmocka_unit_test(strict_models_run_dense),    cmocka_unit_test(a_small_transformer),
+        cmocka_unit_test(damaged_packages),           cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

@@ -25,6 +25,11 @@ static void strides_are_the_format(void **state)
 {
     (void)state;
     enum { TOKENS = 192, FEATURES = 8 };
+    static const char *const formats[] = {
+#define SP_LAYOUT(id, name, format, panel, row) format,
+#include "panel/layouts.def"
+#undef SP_LAYOUT
+    };
     float x[TOKENS * FEATURES], lain[TOKENS * FEATURES];
     const sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){TOKENS, FEATURES}, x);
     for (int i = 0; i < TOKENS * FEATURES; i++) x[i] = (float)i;
@@ -34,7 +39,7 @@ static void strides_are_the_format(void **state)
         sp_packed packed;
         sp_lanes lanes;
         size_t bytes;
-        ok(sp_format_parse(cx, sp_layout_format(l), &format));
+        ok(sp_format_parse(cx, formats[l], &format));
         ok(sp_store_pack(cx, &format, &t, NULL, &packed));
         memcpy(lain, x, sizeof x);
         if (sp_layout_has_lanes(l)) {
@@ -93,14 +98,14 @@ static void types_share_words(void **state)
  * others panel by panel in slots of threads. */
 #define PLAN(name)                                                                                           \
     "graph \"g\"\ninput x: f32[batch,20]\nconst sizes: i64[2] = [12,8]\n"                                    \
-    "node p: f32[batch,20] = Identity(x) {kernel=\"pack\", layout=\"" name "\"} \"p\"\n"                     \
+    "node p: f32[batch,20] = Identity(x) {kernel=\"to_lanes\", layout=\"" name "\"} \"p\"\n"                 \
     "node a: f32[batch,12], b: f32[batch,8] = Split(p, sizes) {axis=-1, layout=\"" name "\"} \"split\"\n"    \
-    "node c: f32[batch,8] = Identity(b) {kernel=\"unpack\"} \"c\"\n"                                         \
-    "node d: f32[batch,8] = Identity(c) {kernel=\"pack\", layout=\"panel\"} \"d\"\n"                         \
+    "node c: f32[batch,8] = Identity(b) {kernel=\"to_rows\"} \"c\"\n"                                        \
+    "node d: f32[batch,8] = Identity(c) {kernel=\"to_lanes\", layout=\"panel\"} \"d\"\n"                     \
     "node e: f32[batch,8] = Relu(d) {kernel=\"map\", layout=\"panel\"} \"e\"\n"                              \
-    "node f: f32[batch,8] = Identity(e) {kernel=\"unpack\"} \"f\"\n"                                         \
+    "node f: f32[batch,8] = Identity(e) {kernel=\"to_rows\"} \"f\"\n"                                        \
     "node g: f32[batch,8] = Neg(f) \"g\"\n"                                                                  \
-    "node h: f32[batch,12] = Identity(a) {kernel=\"unpack\"} \"h\"\n"                                        \
+    "node h: f32[batch,12] = Identity(a) {kernel=\"to_rows\"} \"h\"\n"                                       \
     "output g\noutput h\n"
 
 static void run_plan(const char *text, int64_t tokens, int threads)
@@ -148,9 +153,9 @@ static void kernels_refuse_it(void **state)
     sparta_session *s;
     ok(sp_package_create(cx, &p));
     p->plan = graph("graph \"g\"\ninput x: f32[batch,20]\n"
-                    "node p: f32[batch,20] = Identity(x) {kernel=\"pack\", layout=\"planes\"} \"p\"\n"
+                    "node p: f32[batch,20] = Identity(x) {kernel=\"to_lanes\", layout=\"planes\"} \"p\"\n"
                     "node q: f32[batch,20] = Relu(p) {kernel=\"map\", layout=\"planes\"} \"q\"\n"
-                    "node y: f32[batch,20] = Identity(q) {kernel=\"unpack\"} \"y\"\noutput y\n");
+                    "node y: f32[batch,20] = Identity(q) {kernel=\"to_rows\"} \"y\"\noutput y\n");
     fails_saying(SPARTA_E_FORMAT, "f32 in layout planes, which kernel 'map' does not take",
                  sparta_session_create(cx, p, &o, &s));
     sparta_package_close(p);
@@ -181,14 +186,14 @@ static void settle(double convert, const char *expected)
     EACH_LAYOUT(to) l.convert_us[to] = convert / 256 / LOWER_CONVERT;
     for (int i = 0; i < g->n_nodes; i++) {
         l.node[i].node = g->node[i];
-        ok(sp_lower_task(cx, g, g->node[i], &l.node[i]));
+        ok(sp_lower_task(cx, g, g->node[i], SP_TARGET_PORTABLE, &l.node[i]));
         l.node[i].im = &sp_implement_builtin;
     }
     lower_node *a = named(&l, "a"), *b = named(&l, "b");
-    a->im = &sp_implement_pack;
+    a->im = &sp_implement_to_lanes;
     a->way[SP_LAYOUT_ROWS] = (lower_way){.im = &sp_implement_builtin, .us = 60};
-    a->way[SP_LAYOUT_PANEL] = (lower_way){.im = &sp_implement_pack, .us = 40};
-    a->way[SP_LAYOUT_PLANES] = (lower_way){.im = &sp_implement_pack, .us = 10};
+    a->way[SP_LAYOUT_PANEL] = (lower_way){.im = &sp_implement_to_lanes, .us = 40};
+    a->way[SP_LAYOUT_PLANES] = (lower_way){.im = &sp_implement_to_lanes, .us = 10};
     b->im = &sp_implement_map;
     b->way[SP_LAYOUT_ROWS] = (lower_way){.im = &sp_implement_builtin, .us = 500};
     b->way[SP_LAYOUT_PANEL] = (lower_way){.im = &sp_implement_map, .us = 10};
@@ -208,8 +213,8 @@ static void settle(double convert, const char *expected)
 static void the_least_of_three(void **state)
 {
     (void)state;
-    settle(1, "a:planes a/unpack:rows %0/pack:panel b:panel b/unpack:rows c:rows y:rows");
-    settle(40, "a:panel b:panel a/unpack:rows b/unpack:rows c:rows y:rows");
+    settle(1, "a:planes a/to_rows:rows %0/to_lanes:panel b:panel b/to_rows:rows c:rows y:rows");
+    settle(40, "a:panel b:panel a/to_rows:rows b/to_rows:rows c:rows y:rows");
     settle(1000, "a:rows b:rows c:rows y:rows");
 }
 

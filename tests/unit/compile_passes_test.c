@@ -48,6 +48,32 @@ static void encoders(void **state)
     check_fixture("encoder-dynamo", "Linear=9 Attention=2 LayerNormalization=4 Split=2 Reshape=0", any, 2);
 }
 
+/* Images: patches are products, attention is found in windows too, and padding by nothing is gone. */
+static void images(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *wanted;
+    } cases[] = {{"vit-script", "Linear=10 Attention=2 Conv=0 Softmax=0 MatMul=0"},
+                 {"vit-dynamo", "Linear=10 Attention=2 Conv=0 Softmax=0 MatMul=0"},
+                 {"swin-script", "Linear=14 Attention=3 Conv=0 Softmax=0 MatMul=0 Pad=0"},
+                 {"swin-dynamo", "Linear=14 Attention=3 Conv=0 Softmax=0 MatMul=0 Pad=0"}};
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        char path[256];
+        sp_model *plain, *fused;
+        snprintf(path, sizeof path, "tests/fixtures/%s.onnx", cases[i].name);
+        ok(sp_model_open(cx, path, NULL, &plain));
+        ok(sp_model_open(cx, path, NULL, &fused));
+        ok(sp_ops_infer(plain->graph));
+        ok(sp_compile_passes(fused->graph));
+        has(cases[i].name, fused->graph, cases[i].wanted);
+        same_answer(cases[i].name, plain->graph, fused->graph, (sizes){1, 1}, false);
+        same_answer(cases[i].name, plain->graph, fused->graph, (sizes){3, 1}, false);
+        sp_model_close(plain);
+        sp_model_close(fused);
+    }
+}
+
 static void mlps(void **state)
 {
     (void)state;
@@ -162,7 +188,7 @@ static void cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(mlps),    TEST(dlrms),   TEST(berts),         TEST(encoders),
+        TEST(images),  TEST(mlps),    TEST(dlrms),         TEST(berts),     TEST(encoders),
         TEST(details), TEST(settled), TEST(out_of_memory), TEST(cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

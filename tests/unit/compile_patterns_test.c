@@ -36,6 +36,16 @@ static const small norms[] = {
          NODE("d2", "Sub(x, mean2)") NODE("q", "Div(d2, root)") NODE("s", "Mul(q, gamma)")
              NODE("y", "Add(s, beta)") OUT("y"),
      "LayerNormalization=1"},
+    {"neither gain nor bias", GRAPH X NORM_CONSTANTS NORM_TO_ROOT NODE("y", "Div(d, root)") OUT("y"),
+     "LayerNormalization=1 Sub=0"},
+    {"a gain for each of two",
+     GRAPH X NORM_CONSTANTS NORM_TO_ROOT NODE("q", "Div(d, root)") NODE("y", "Mul(q, gamma)")
+         NODE("z", "Mul(q, beta)") OUT("y") OUT("z"),
+     "LayerNormalization=1 Mul=2"},
+    {"two gains",
+     GRAPH X NORM_CONSTANTS NORM_TO_ROOT NODE("q", "Div(d, root)") NODE("s", "Mul(q, gamma)")
+         NODE("y", "Mul(s, beta)") OUT("y"),
+     "LayerNormalization=1 Mul=1"},
     {"variance wanted",
      GRAPH X NORM_CONSTANTS NORM_TO_ROOT NODE("q", "Div(d, root)") NODE("s", "Mul(q, gamma)")
          NODE("y", "Add(s, beta)") OUT("y") OUT("var"),
@@ -43,7 +53,7 @@ static const small norms[] = {
     {"difference wanted",
      GRAPH X NORM_CONSTANTS NORM_TO_ROOT NODE("q", "Div(d, root)") NODE("s", "Mul(q, gamma)")
          NODE("y", "Add(s, beta)") NODE("z", "Relu(d)") OUT("y") OUT("z"),
-     "LayerNormalization=0"},
+     "LayerNormalization=0 RMSNormalization=1 Sub=1 Add=1"},
     {"another axis",
      GRAPH X "const first: i64[1] = [1]\n" NORM_CONSTANTS NODE("mean", "ReduceMean(x, first)")
          NODE("d", "Sub(x, mean)") NODE("sq", "Pow(d, two)") NODE("var", "ReduceMean(sq, first)")
@@ -66,7 +76,161 @@ static const small norms[] = {
          NODE("d", "Sub(x, mean)") NODE("sq", "Mul(d, d)") NODE("var", "ReduceMean(sq, last)")
              NODE("ve", "Add(var, eps)") NODE("root", "Sqrt(ve)") NODE("q", "Div(d, root)")
                  NODE("y", "Mul(q, gamma)") OUT("y"),
-     "LayerNormalization=0"},
+     "LayerNormalization=0 RMSNormalization=1 Sub=1"},
+};
+
+/* ------------------------------------------------------------------ RMSNormalization */
+
+#define RMS_TO_ROOT                                                                                          \
+    NODE("sq", "Pow(x, two)")                                                                                \
+    NODE("var", "ReduceMean(sq, last)") NODE("ve", "Add(var, eps)") NODE("root", "Sqrt(ve)")
+
+static const small rms[] = {
+    {"Llama by script",
+     GRAPH X NORM_CONSTANTS SCALAR("one", "1") RMS_TO_ROOT NODE("r", "Div(one, root)") NODE("q", "Mul(x, r)")
+         NODE("y", "Mul(gamma, q)") OUT("y"),
+     "RMSNormalization=1 Mul=0 Div=0 LayerNormalization=0"},
+    {"Llama by dynamo",
+     GRAPH X NORM_CONSTANTS RMS_TO_ROOT NODE("r", "Reciprocal(root)") NODE("q", "Mul(x, r)")
+         NODE("y", "Mul(q, gamma)") OUT("y"),
+     "RMSNormalization=1 Mul=0 Reciprocal=0"},
+    {"x * x, a power",
+     GRAPH X NORM_CONSTANTS SCALAR("minus", "-0.5") NODE("sq", "Mul(x, x)")
+         NODE("var", "ReduceMean(sq, last)") NODE("ve", "Add(eps, var)") NODE("r", "Pow(ve, minus)")
+             NODE("q", "Mul(r, x)") NODE("y", "Mul(q, gamma)") OUT("y"),
+     "RMSNormalization=1 Mul=0 Pow=0"},
+    {"Gemma: 1 + w",
+     GRAPH X NORM_CONSTANTS SCALAR("one", "1") RMS_TO_ROOT NODE("q", "Div(x, root)")
+         NODE("g", "Add(gamma, one)") NODE("y", "Mul(q, g)") OUT("y"),
+     "RMSNormalization=1 Mul=0 Div=0 Add=0"},
+    {"no gain, and x goes on",
+     GRAPH X NORM_CONSTANTS RMS_TO_ROOT NODE("q", "Div(x, root)") NODE("y", "Add(x, q)") OUT("y"),
+     "RMSNormalization=1 Add=1"},
+    {"a bias is no part of it",
+     GRAPH X NORM_CONSTANTS RMS_TO_ROOT NODE("q", "Div(x, root)") NODE("s", "Mul(q, gamma)")
+         NODE("y", "Add(s, beta)") OUT("y"),
+     "RMSNormalization=1 Add=1"},
+    {"eps outside of the root",
+     GRAPH X NORM_CONSTANTS NODE("sq", "Pow(x, two)") NODE("var", "ReduceMean(sq, last)")
+         NODE("root", "Sqrt(var)") NODE("re", "Add(root, eps)") NODE("q", "Div(x, re)")
+             NODE("y", "Mul(q, gamma)") OUT("y"),
+     "RMSNormalization=0 Div=1"},
+    {"eps before the mean",
+     GRAPH X NORM_CONSTANTS NODE("sq", "Pow(x, two)") NODE("se", "Add(sq, eps)")
+         NODE("var", "ReduceMean(se, last)") NODE("root", "Sqrt(var)") NODE("q", "Div(x, root)")
+             NODE("y", "Mul(q, gamma)") OUT("y"),
+     "RMSNormalization=0 Div=1"},
+    {"a sum, no mean",
+     GRAPH X NORM_CONSTANTS NODE("sq", "Pow(x, two)") NODE("var", "ReduceSum(sq, last)")
+         NODE("ve", "Add(var, eps)") NODE("root", "Sqrt(ve)") NODE("q", "Div(x, root)")
+             NODE("y", "Mul(q, gamma)") OUT("y"),
+     "RMSNormalization=0 Div=1"},
+    {"another x",
+     GRAPH X NORM_CONSTANTS NODE("z", "Relu(x)") RMS_TO_ROOT NODE("q", "Div(z, root)")
+         NODE("y", "Mul(q, gamma)") OUT("y"),
+     "RMSNormalization=0 Div=1"},
+    {"a factor for each token",
+     GRAPH X "input f: f32[batch,sequence,1]\n" NORM_CONSTANTS RMS_TO_ROOT NODE("q", "Div(x, root)")
+         NODE("y", "Mul(q, f)") OUT("y"),
+     "RMSNormalization=1 Mul=1"},
+    {"root wanted",
+     GRAPH X NORM_CONSTANTS RMS_TO_ROOT NODE("q", "Div(x, root)") NODE("y", "Mul(q, gamma)") OUT("y")
+         OUT("root"),
+     "RMSNormalization=0"},
+};
+
+/* ------------------------------------------------------------------ RotaryEmbedding */
+
+#define ROTARY_CONSTANTS                                                                                     \
+    "const w: f32[8,8] @\"weight\"\nconst places: i64[1,1] = [1]\nconst freq: f32[2] = [1,0.25]\n"           \
+    "const heads: i64[4] = [0,0,2,4]\nconst flat: i64[3] = [0,0,8]\nconst zero: i64[1] = [0]\n"              \
+    "const one: i64[1] = [1]\nconst two: i64[1] = [2]\nconst last: i64[1] = [3]\nconst end: i64[1] = "       \
+    "[9223372036854775807]\ninput angle: f32[batch,sequence,2]\n"
+#define ROTARY_X                                                                                             \
+    NODE("p", "MatMul(x, w)") NODE("v", "Reshape(p, heads)") NODE("t", "Transpose(v) {perm=[0,2,1,3]}")
+#define ROTARY_TABLES(f, g)                                                                                  \
+    NODE("ff", "Concat(angle, angle) {axis=-1}")                                                             \
+    NODE("c", f "(ff)")                                                                                      \
+    NODE("s", g "(ff)")                                                                                      \
+    NODE("cos", "Unsqueeze(c, one)")                                                                         \
+    NODE("sin", "Unsqueeze(s, one)")
+#define ROTARY_HALVES                                                                                        \
+    NODE("a", "Slice(t, zero, two, last, one)")                                                              \
+    NODE("b", "Slice(t, two, end, last, one)")                                                               \
+    NODE("n", "Neg(b)")
+#define ROTARY_SUM NODE("u", "Mul(t, cos)") NODE("z", "Mul(h, sin)") NODE("r", "Add(u, z)")
+#define ROTARY_OUT NODE("back", "Transpose(r) {perm=[0,2,1,3]}") NODE("y", "Reshape(back, flat)") OUT("y")
+
+static const small rotaries[] = {
+    {"pieces",
+     GRAPH X ROTARY_CONSTANTS ROTARY_X ROTARY_TABLES("Cos", "Sin")
+         ROTARY_HALVES NODE("h", "Concat(n, a) {axis=-1}") ROTARY_SUM ROTARY_OUT,
+     "RotaryEmbedding=1 Linear=1 Neg=0 Slice=0 Concat=0 Transpose=0 Reshape=0 Cos=1 Sin=1 Expand=0"},
+    {"twice, other orders: the tables are made once",
+     GRAPH X ROTARY_CONSTANTS ROTARY_X ROTARY_TABLES("Cos", "Sin")
+         ROTARY_HALVES NODE("h", "Concat(n, a) {axis=-1}") NODE("u", "Mul(cos, t)") NODE("z", "Mul(sin, h)")
+             NODE("r", "Add(z, u)") ROTARY_OUT NODE("t2", "Tanh(t)")
+                 NODE("a2", "Slice(t2, zero, two, last, one)") NODE("b2", "Slice(t2, two, end, last, one)")
+                     NODE("n2", "Neg(b2)") NODE("h2", "Concat(n2, a2) {axis=-1}") NODE("u2", "Mul(t2, cos)")
+                         NODE("z2", "Mul(h2, sin)") NODE("r2", "Add(u2, z2)") OUT("r2"),
+     "RotaryEmbedding=2 Neg=0 Slice=0 Cos=1 Sin=1"},
+    {"cos and sin swapped",
+     GRAPH X ROTARY_CONSTANTS ROTARY_X ROTARY_TABLES("Sin", "Cos")
+         ROTARY_HALVES NODE("h", "Concat(n, a) {axis=-1}") ROTARY_SUM ROTARY_OUT,
+     "RotaryEmbedding=0 Neg=1"},
+    {"halves not swapped",
+     GRAPH X ROTARY_CONSTANTS ROTARY_X ROTARY_TABLES("Cos", "Sin")
+         ROTARY_HALVES NODE("h", "Concat(a, n) {axis=-1}") ROTARY_SUM ROTARY_OUT,
+     "RotaryEmbedding=0 Neg=1"},
+    {"the other half is negative",
+     GRAPH X ROTARY_CONSTANTS ROTARY_X ROTARY_TABLES("Cos", "Sin") NODE("a", "Slice(t, zero, two, last, one)")
+         NODE("b", "Slice(t, two, end, last, one)") NODE("n", "Neg(a)") NODE("h", "Concat(b, n) {axis=-1}")
+             ROTARY_SUM ROTARY_OUT,
+     "RotaryEmbedding=0 Neg=1"},
+    {"halves of unequal angles",
+     GRAPH X ROTARY_CONSTANTS ROTARY_X NODE("twice", "Add(angle, angle)")
+         NODE("ff", "Concat(angle, twice) {axis=-1}") NODE("c", "Cos(ff)") NODE("s", "Sin(ff)")
+             NODE("cos", "Unsqueeze(c, one)") NODE("sin", "Unsqueeze(s, one)")
+                 ROTARY_HALVES NODE("h", "Concat(n, a) {axis=-1}") ROTARY_SUM ROTARY_OUT,
+     "RotaryEmbedding=0 Neg=1"},
+    {"turned wanted",
+     GRAPH X ROTARY_CONSTANTS ROTARY_X ROTARY_TABLES("Cos", "Sin")
+         ROTARY_HALVES NODE("h", "Concat(n, a) {axis=-1}") ROTARY_SUM ROTARY_OUT OUT("h"),
+     "RotaryEmbedding=0 Neg=1"},
+};
+
+/* ------------------------------------------------------------------ Swish, and gates */
+
+#define GATE                                                                                                 \
+    "const wg: f32[8,12] @\"weight\"\nconst wu: f32[8,12] @\"bias\"\n" SCALAR("k", "1.702")                  \
+        NODE("g", "MatMul(x, wg)") NODE("u", "MatMul(x, wu)")
+
+static const small gates[] = {
+    {"silu", GRAPH X NODE("s", "Sigmoid(x)") NODE("y", "Mul(x, s)") OUT("y"), "Swish=1 Sigmoid=0 Mul=0"},
+    {"quick GELU",
+     GRAPH X SCALAR("k", "1.702") NODE("a", "Mul(k, x)") NODE("s", "Sigmoid(a)") NODE("y", "Mul(s, x)")
+         OUT("y"),
+     "Swish=1 Sigmoid=0 Mul=0"},
+    {"a shifted sigmoid",
+     GRAPH X SCALAR("k", "1.702") NODE("a", "Add(k, x)") NODE("s", "Sigmoid(a)") NODE("y", "Mul(s, x)")
+         OUT("y"),
+     "Swish=0 Sigmoid=1 Mul=1"},
+    {"of something else",
+     GRAPH X NODE("z", "Neg(x)") NODE("s", "Sigmoid(z)") NODE("w", "Abs(x)") NODE("y", "Mul(s, w)") OUT("y"),
+     "Swish=0 Sigmoid=1 Mul=1"},
+    {"sigmoid wanted", GRAPH X NODE("s", "Sigmoid(x)") NODE("y", "Mul(x, s)") OUT("y") OUT("s"),
+     "Swish=0 Sigmoid=1 Mul=1"},
+    {"SwiGLU", GRAPH X GATE NODE("s", "Sigmoid(g)") NODE("a", "Mul(g, s)") NODE("y", "Mul(a, u)") OUT("y"),
+     "Linear=2 Swish=0 Sigmoid=0 Mul=0"},
+    {"GeGLU, the other way round", GRAPH X GATE NODE("a", "Gelu(g)") NODE("y", "Mul(u, a)") OUT("y"),
+     "Linear=2 Gelu=0 Mul=0"},
+    {"a gate that is read again",
+     GRAPH X GATE NODE("a", "Gelu(g)") NODE("y", "Mul(a, u)") OUT("y") OUT("a") OUT("u"),
+     "Linear=2 Gelu=0 Mul=1"},
+    {"a factor for each token",
+     GRAPH X "input f: f32[batch,sequence,1]\n" GATE NODE("y", "Mul(g, f)") NODE("z", "Relu(u)") OUT("y")
+         OUT("z"),
+     "Linear=2 Mul=1"},
 };
 
 /* ------------------------------------------------------------------ Gelu */
@@ -147,10 +311,10 @@ static const small linears[] = {
     {"product used twice",
      GRAPH X WB NODE("p", "MatMul(x, w)") NODE("y", "Add(p, b)") NODE("z", "Exp(p)") OUT("y") OUT("z"),
      "Linear=1 Add=1"},
-    {"two biases",
+    {"two biases are one",
      GRAPH X WB "const c: f32[12] @\"c\"\n" NODE("p", "MatMul(x, w)") NODE("q", "Add(p, b)")
          NODE("y", "Add(q, c)") OUT("y"),
-     "Linear=1 Add=1"},
+     "Linear=1 Add=0"},
     {"bias per row",
      GRAPH "input x: f32[12,8]\n" WB "const c: f32[12,1] @\"c\"\n" NODE("p", "MatMul(x, w)")
          NODE("y", "Add(p, c)") OUT("y"),
@@ -305,6 +469,21 @@ static void layernorm(void **state)
     (void)state;
     run_table(norms, SP_COUNT(norms));
 }
+static void rms_norm(void **state)
+{
+    (void)state;
+    run_table(rms, SP_COUNT(rms));
+}
+static void rotary(void **state)
+{
+    (void)state;
+    run_table(rotaries, SP_COUNT(rotaries));
+}
+static void gate(void **state)
+{
+    (void)state;
+    run_table(gates, SP_COUNT(gates));
+}
 static void gelu(void **state)
 {
     (void)state;
@@ -321,8 +500,48 @@ static void attention(void **state)
     run_table(attentions, SP_COUNT(attentions));
 }
 
+/* ------------------------------------------------------------------ gains and shifts of a Linear */
+
+#define PRODUCT                                                                                              \
+    GRAPH X WB "const g: f32[12] @\"gain\"\nconst s: f32[12] @\"shift\"\n" NODE("p0", "MatMul(x, w)")        \
+        NODE("p", "Add(p0, b)")
+
+static const small gains[] = {
+    {"a gain and a shift", PRODUCT NODE("m", "Mul(p, g)") NODE("y", "Add(s, m)") OUT("y"),
+     "Linear=1 Mul=0 Add=0"},
+    {"a gain of a product without a bias, a turned weight",
+     GRAPH X "const wt: f32[12,8] @\"weight\"\nconst g: f32[12] @\"gain\"\n" NODE(
+         "w", "Transpose(wt) {perm=[1,0]}") NODE("p", "MatMul(x, w)") NODE("y", "Mul(g, p)") OUT("y"),
+     "Linear=1 Mul=0"},
+    {"a residual comes between",
+     PRODUCT "input r: f32[batch,sequence,12]\n" NODE("a", "Add(p, r)") NODE("y", "Mul(a, g)") OUT("y"),
+     "Linear=1 Mul=1"},
+    {"a product that is read elsewhere", PRODUCT NODE("y", "Mul(p, g)") OUT("y") OUT("p"), "Linear=1 Mul=1"},
+    {"a gain that is 0 somewhere",
+     GRAPH "input x: f32[batch,sequence,2]\nconst w: f32[2,2] @\"weight\"\nconst g: f32[2] = [1.5,0]\n" NODE(
+         "p", "MatMul(x, w)") NODE("y", "Mul(p, g)") OUT("y"),
+     "Linear=1 Mul=1"},
+    {"a gain for each row",
+     GRAPH "input x: f32[batch,12,8]\n" WB "const g: f32[12,1] @\"gain\"\n" NODE("p", "MatMul(x, w)")
+         NODE("y", "Mul(p, g)") OUT("y"),
+     "Linear=1 Mul=1"},
+};
+
+static void gains_of_products(void **state)
+{
+    (void)state;
+    run_table(gains, SP_COUNT(gains));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(layernorm), TEST(gelu), TEST(linear), TEST(attention)};
+    const struct CMUnitTest tests[] = {TEST(gains_of_products),
+                                       TEST(layernorm),
+                                       TEST(rms_norm),
+                                       TEST(rotary),
+                                       TEST(gate),
+                                       TEST(gelu),
+                                       TEST(linear),
+                                       TEST(attention)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -243,30 +243,30 @@ static const small crossings[] = {
      "Interact=1"},
     {"the product is wanted too",
      GRAPH VECTORS DOTS NODE("f", "Reshape(z, flat)") NODE("y", "Gather(f, low) {axis=1}") OUT("y") OUT("z"),
-     "Interact=1 MatMul=1"},
+     "Interact=1 Einsum=1 MatMul=0"},
     {"with another stack",
      GRAPH VECTORS NODE("t0", "Concat(a, b, c) {axis=1}") NODE("s0", "Concat(b, a, c) {axis=1}")
          NODE("t", "Reshape(t0, stack)") NODE("s", "Reshape(s0, stack)")
              NODE("tt", "Transpose(s) {perm=[0,2,1]}") NODE("z", "MatMul(t, tt)")
                  NODE("f", "Reshape(z, flat)") NODE("y", "Gather(f, low) {axis=1}") OUT("y"),
-     "Interact=0 MatMul=1"},
+     "Interact=0 Einsum=1 MatMul=0"},
     {"stacked the other way: features are not together",
      GRAPH VECTORS "const four: i64[3] = [-1,4,3]\n" NODE("t0", "Concat(a, b, c) {axis=1}")
          NODE("t1", "Reshape(t0, four)") NODE("t", "Transpose(t1) {perm=[0,2,1]}") NODE("z", "MatMul(t, t1)")
              NODE("f", "Reshape(z, flat)") NODE("y", "Gather(f, low) {axis=1}") OUT("y"),
-     "Interact=0 MatMul=1"},
+     "Interact=0 Einsum=1 MatMul=0"},
     {"the product flattened across items",
      GRAPH VECTORS "const mixed: i64[2] = [9,-1]\n" DOTS NODE("f", "Reshape(z, mixed)")
          NODE("y", "Gather(f, low)") OUT("y"),
-     "Interact=0 MatMul=1"},
+     "Interact=0 Einsum=1 MatMul=0"},
     {"one row of the product",
      GRAPH VECTORS "const row: i64[1] = [1]\n" DOTS NODE("y", "Gather(z, row) {axis=1}") OUT("y"),
-     "Interact=0 MatMul=1"},
+     "Interact=0 Einsum=1 MatMul=0"},
     {"vectors of two lengths",
      GRAPH VECTORS "input d: f32[batch,8]\n" NODE("t0", "Concat(a, d) {axis=1}")
          NODE("t", "Reshape(t0, stack)") NODE("tt", "Transpose(t) {perm=[0,2,1]}") NODE("z", "MatMul(t, tt)")
              NODE("f", "Reshape(z, flat)") NODE("y", "Gather(f, low) {axis=1}") OUT("y") OUT("b") OUT("c"),
-     "Interact=0 MatMul=1"},
+     "Interact=0 Einsum=1 MatMul=0"},
 };
 
 /* ------------------------------------------------------------------ columns of ids */

@@ -64,7 +64,8 @@ static void same_as_the_zoo(const char *model, const char *sizes, const char *pr
         assert_string_equal(said_of(a, "pattern"), said_of(b, "pattern"));
         assert_float_equal(sp_attr_float(&a->attrs, "density", -1), sp_attr_float(&b->attrs, "density", -1),
                            0);
-        sparse += !strcmp(said_of(b, "implement"), "strip4") || !strcmp(said_of(b, "implement"), "quads");
+        const sp_implement *im = sp_implement_find(said_of(b, "implement"));
+        sparse += im && im->sparse;
     }
     assert_true(sparse > 0);
     same_weights(p, q);
@@ -384,6 +385,8 @@ static void refusals(void **state)
     (void)state;
     const char *onnx = model_file("bert-mini", NULL, SMALL_BERT);
 #define W "tensor \"encoder.layer.0.output.dense.weight\" "
+    refused(onnx, W "{ sparsify python(\"m:f\") }", SPARTA_E_UNSUPPORTED,
+            "python(\"m:f\") needs Python and PyTorch");
     refused(onnx, W "{\n quantize i8 }", SPARTA_E_UNSUPPORTED,
             "s.sched:2:2: quantize i8: this version does not quantise yet");
     refused(onnx, W "{ kernel { unroll(n) } }", SPARTA_E_UNSUPPORTED,

@@ -24,7 +24,7 @@ static double settle(const char *text, const made_up *times, int n, double conve
     for (int i = 0; i < g->n_nodes; i++) {
         lower_node *ln = &l.node[i];
         ln->node = g->node[i];
-        ok(sp_lower_task(cx, g, g->node[i], ln));
+        ok(sp_lower_task(cx, g, g->node[i], SP_TARGET_PORTABLE, ln));
         for (int k = 0; k < n; k++) {
             if (strcmp(times[k].node, g->node[i]->name)) continue;
             ln->way[SP_LAYOUT_ROWS] = (lower_way){.im = times[k].rows, .us = times[k].rows_us};

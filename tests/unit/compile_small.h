@@ -29,6 +29,24 @@ static void run_table(const small *table, size_t n)
     for (size_t i = 0; i < n; i++) check_small(&table[i]);
 }
 
+/* The whole of a test program: `cases` are found, `misses` look alike and are not. */
+#define SMALL_TESTS(what)                                                                                    \
+    static void what(void **state)                                                                           \
+    {                                                                                                        \
+        (void)state;                                                                                         \
+        run_table(cases, SP_COUNT(cases));                                                                   \
+    }                                                                                                        \
+    static void look_alikes(void **state)                                                                    \
+    {                                                                                                        \
+        (void)state;                                                                                         \
+        run_table(misses, SP_COUNT(misses));                                                                 \
+    }                                                                                                        \
+    int main(void)                                                                                           \
+    {                                                                                                        \
+        const struct CMUnitTest tests[] = {TEST(what), TEST(look_alikes)};                                   \
+        return cmocka_run_group_tests(tests, NULL, NULL);                                                    \
+    }
+
 #define GRAPH               "graph \"t\"\n"
 #define X                   "input x: f32[batch,sequence,8]\n"
 #define NODE(out, call)     "node " out ": ? = " call "\n"

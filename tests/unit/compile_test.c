@@ -218,7 +218,7 @@ static void many_conversions(void **state)
     for (int i = 0; i < PARTS; i++) sp_text_printf(&t, "%ss%d", i ? ", " : "", PARTS - 1 - i);
     sp_text_printf(&t, ") {axis=0} \"y\"\noutput y\n");
     sparta_package *p = check_text(sp_text_str(&t));
-    assert_int_equal(run_by(p, "unpack"), PARTS);
+    assert_int_equal(run_by(p, "to_rows"), PARTS);
     sparta_package_close(p);
     sp_text_free(&t);
 }

@@ -19,6 +19,15 @@ static double exact_relu(double x)
     return x < 0 ? 0 : x;
 }
 
+static double exact_silu(double x)
+{
+    return x * exact_sigmoid(x);
+}
+static double exact_quick_gelu(double x)
+{
+    return x * exact_sigmoid(1.702 * x);
+}
+
 /* Probes: y[i] = f(x[i]) for n vectors of 16, made from the words of vector.h. */
 struct probe_args {
     const float *x;
@@ -32,6 +41,8 @@ static const char probe_text[] =
     "PROBE(probe_exp2, exp2v) PROBE(probe_exp2_down, exp2_down) PROBE(probe_gelu, gelu) PROBE(probe_tanh, "
     "tanhv)\n"
     "PROBE(probe_gelu_tanh, gelu_tanh) PROBE(probe_sigmoid, sigmoid)\n"
+    "INLINE vec probe_silu_of(vec x) { return word_silu(x); } PROBE(probe_silu, probe_silu_of)\n"
+    "INLINE vec probe_quick_of(vec x) { return word_quick_gelu(x); } PROBE(probe_quick, probe_quick_of)\n"
     "INLINE vec probe_relu_of(vec x) { return word_relu(x); } PROBE(probe_relu, "
     "probe_relu_of)\n";
 
@@ -104,11 +115,13 @@ static void measure_one(const sp_object *o, const measure *m, const char *target
 
 static const measure measures[] = {
     {"probe_relu", exact_relu, 20, 0, 0, 0},
-    {"probe_gelu", exact_gelu, 20, 0, 2e-7, 0},
+    {"probe_gelu", exact_gelu, 20, 0, 2.5e-7, 0},
     {"probe_gelu_tanh", exact_gelu_tanh, 20, 4e-7, 2e-7, 0},
     {"probe_tanh", tanh, 20, 4e-7, 0, 0},
     {"probe_sigmoid", exact_sigmoid, 20, 3e-7, 0,
      7e-8}, /* the rounding of -x log2(e) shows where the answer is tiny */
+    {"probe_silu", exact_silu, 20, 4e-7, 2e-7, 0},
+    {"probe_quick", exact_quick_gelu, 20, 4e-7, 2e-7, 0},
     {"probe_exp2", exp2, 126, 4e-7, 0, 0},
     {"probe_exp2_down", exp2, -126, 4e-7, 0,
      0}, /* a degree less: for probabilities, whose scores were rounded before */
@@ -117,7 +130,7 @@ static const measure measures[] = {
 static void functions_are_as_exact_as_they_say(void **state)
 {
     (void)state;
-    for (int t = SP_TARGETS - 1; t >= 0; t--) {
+    for (int t = SP_CPU_TARGETS - 1; t >= 0; t--) {
         if (!sp_target_fits((sp_target)t)) continue;
         const sp_object *o = probes((sp_target)t);
         if (!o) skip();
@@ -165,6 +178,10 @@ static void ends(const sp_object *o)
         {"probe_sigmoid", -INFINITY, 0},
         {"probe_sigmoid", 0, .5f},
         {"probe_sigmoid", -3e38f, 0},
+        {"probe_silu", INFINITY, INFINITY},
+        {"probe_silu", 3e38f, 3e38f},
+        {"probe_silu", -3e38f, 0},
+        {"probe_quick", INFINITY, INFINITY},
         {"probe_exp2", INFINITY, INFINITY},
         {"probe_exp2", -INFINITY, 0},
         {"probe_exp2", 128, INFINITY},
@@ -192,7 +209,7 @@ static void ends(const sp_object *o)
 static void infinities_and_nan_follow_ieee(void **state)
 {
     (void)state;
-    for (int t = SP_TARGETS - 1; t >= 0; t--) {
+    for (int t = SP_CPU_TARGETS - 1; t >= 0; t--) {
         if (!sp_target_fits((sp_target)t)) continue;
         const sp_object *o = probes((sp_target)t);
         if (!o) skip();
@@ -212,7 +229,9 @@ static void the_library_agrees(void **state)
                {"Tanh", "", tanh},
                {"Sigmoid", "", exact_sigmoid},
                {"Gelu", "", exact_gelu},
-               {"Gelu", "approximate=\"tanh\"", exact_gelu_tanh}};
+               {"Gelu", "approximate=\"tanh\"", exact_gelu_tanh},
+               {"Swish", "", exact_silu},
+               {"Swish", "alpha=1.702", exact_quick_gelu}};
     for (size_t op = 0; op < SP_COUNT(ops); op++) {
         int64_t n;
         float *x = grid(20, &n);

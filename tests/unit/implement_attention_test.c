@@ -1,16 +1,36 @@
 /* Attention on every target that fits, against the reference: items that do not begin at a panel's edge, masks of every shape, and
- * numbers that must not leak from one item into another. (Slow: make test only.) */
+ * numbers that must not leak from one item into another; on panels, on rows, and on rows with k and v as a cache has them. (Slow: make test only.) */
 #include "implement_bed.h"
 
 static long cases;
+static const sp_implement *subject = &sp_implement_attention;
+static bool cached; /* k and v are (B, groups, T, dim) */
 
-enum { NO_MASK, ITEM_KEYS, ITEM_FULL, HEAD_FULL, PLAIN, EVERYTHING, KEYS, ITEM_QUERIES, NUMBER, MASKS };
+enum {
+    NO_MASK,
+    ITEM_KEYS,
+    ITEM_FULL,
+    HEAD_FULL,
+    PLAIN,
+    EVERYTHING,
+    KEYS,
+    ITEM_QUERIES,
+    NUMBER,
+    SOME_ITEMS,
+    MASKS
+};
 
 typedef struct shape {
     int64_t batch, queries, keys, heads, dim; /* dim: rows of a head in q and k */
     int mask;
     int64_t dim_v; /* in v; 0: the same */
+    int64_t share; /* heads of q that share one of k and v; 0: 1 */
 } shape;
+
+static int64_t groups(const shape *s)
+{
+    return s->share ? s->heads / s->share : s->heads;
+}
 
 static int64_t dim_v(const shape *s)
 {
@@ -30,6 +50,9 @@ static void add_mask(bed *b, const shape *s)
     case EVERYTHING: m = bed_input(b, false, SPARTA_F32, DIMS(B, H, S, T)); break;
     case KEYS: m = bed_input(b, false, SPARTA_F32, DIMS(T)); break;
     case ITEM_QUERIES: m = bed_input(b, false, SPARTA_F32, DIMS(B, 1, S, 1)); break;
+    case SOME_ITEMS:
+        m = bed_input(b, false, SPARTA_F32, DIMS(B % 3 ? B % 2 ? B : B / 2 : B / 3, H, S, T));
+        break;
     case NUMBER: m = bed_input(b, false, SPARTA_F32, DIMS(1)); break;
     default: return;
     }
@@ -38,13 +61,21 @@ static void add_mask(bed *b, const shape *s)
 
 static bed *attention_bed(const shape *s, const char *more)
 {
-    char attrs[96];
+    char attrs[128];
     bed *b = bed_make();
     bed_input(b, false, SPARTA_F32, DIMS(s->batch, s->queries, s->heads * s->dim));
-    bed_input(b, false, SPARTA_F32, DIMS(s->batch, s->keys, s->heads * s->dim));
-    bed_input(b, false, SPARTA_F32, DIMS(s->batch, s->keys, s->heads * dim_v(s)));
+    if (cached) {
+        bed_input(b, false, SPARTA_F32, DIMS(s->batch, groups(s), s->keys, s->dim));
+        bed_input(b, false, SPARTA_F32, DIMS(s->batch, groups(s), s->keys, dim_v(s)));
+    } else {
+        bed_input(b, false, SPARTA_F32, DIMS(s->batch, s->keys, groups(s) * s->dim));
+        bed_input(b, false, SPARTA_F32, DIMS(s->batch, s->keys, groups(s) * dim_v(s)));
+    }
     add_mask(b, s);
-    snprintf(attrs, sizeof attrs, "heads=%ld%s", (long)s->heads, more);
+    if (s->share)
+        snprintf(attrs, sizeof attrs, "heads=%ld, kv_heads=%ld%s", (long)s->heads, (long)groups(s), more);
+    else
+        snprintf(attrs, sizeof attrs, "heads=%ld%s", (long)s->heads, more);
     bed_node(b, "sparta::Attention", attrs, DIMS(s->batch, s->queries, s->heads * dim_v(s)));
     return b;
 }
@@ -52,25 +83,27 @@ static bed *attention_bed(const shape *s, const char *more)
 /* Call `entry` for each target that can be had, with who it is. */
 static bool attention_entry(const bed *b, int target, how *h)
 {
-    char parameters[64];
-    const sp_task t = task_of(b, NULL, NULL);
-    assert_true(sp_implement_matches(&sp_implement_attention, &t));
-    parameters_of(&sp_implement_attention, &t, parameters, sizeof parameters);
-    *h = (how){.kernel = "attention", .parts = 1};
-    return entry_of((sp_target)target, "attention", parameters, &h->entry);
+    char parameters[96];
+    sp_task t = task_of(b, NULL, NULL);
+    t.tokens = 1; /* for rows */
+    assert_true(sp_implement_matches(subject, &t));
+    parameters_of(subject, &t, parameters, sizeof parameters);
+    *h = (how){.kernel = subject->kernel, .parts = 1};
+    return entry_of((sp_target)target, subject->kernel, parameters, &h->entry);
 }
 
 /* The largest sum |q||k| scale: a rounding of so large a score is a relative error of its probability. */
 static double largest_score(const bed *b, const shape *s)
 {
     const float *q = b->in[0].data, *k = b->in[1].data;
-    const int64_t width = s->heads * s->dim;
+    const int64_t width = s->heads * s->dim, wide = groups(s) * s->dim, share = s->share ? s->share : 1;
     double most = 0, scale = sp_attr_float(&b->node->attrs, "scale", (float)(1 / sqrt((double)s->dim)));
     for (int64_t i = 0; i < s->batch * s->queries; i++)
         for (int64_t t = 0; t < s->keys; t++)
             for (int64_t h = 0; h < s->heads; h++) {
                 double sum = 0;
-                const float *kt = k + (i / s->queries * s->keys + t) * width + h * s->dim;
+                const float *kt = k + (i / s->queries * s->keys + t) * wide + h / share * s->dim;
+                if (cached) kt = k + ((i / s->queries * groups(s) + h / share) * s->keys + t) * s->dim;
                 for (int64_t d = 0; d < s->dim; d++)
                     sum += fabs((double)q[i * width + h * s->dim + d] * kt[d]);
                 most = fmax(most, sum * fabs(scale));
@@ -119,6 +152,7 @@ static void agrees_with_the_reference(void **state)
                         1 + below(4),
                         ONE_OF(dims),
                         (int)below(MASKS),
+                        0,
                         0};
             if (below(2)) s.keys = s.queries;
         } while (s.batch * s.queries * s.keys * s.heads * s.dim > 600000);
@@ -126,6 +160,66 @@ static void agrees_with_the_reference(void **state)
         /* a kernel for each dim and one more takes the compiler long enough: NaN to 0 with one dim only */
         try_shape(&s, s.dim == 4 ? ONE_OF(more) : more[below(2)], below(4) ? 1 : 20);
     }
+}
+
+/* Groups of heads that share k and v, windows (causal ones too), caps, each with masks, at lengths on both sides of panels. */
+static void decoders(void **state)
+{
+    (void)state;
+    static const char *const more[] = {", right=0",
+                                       ", right=0, nan_to_zero=1",
+                                       ", right=0, left=5",
+                                       ", right=0, left=0",
+                                       ", left=20, right=20, nan_to_zero=1",
+                                       ", left=3",
+                                       ", right=70",
+                                       ", softcap=2.5",
+                                       ", right=0, hidden=-3.4028235e+38",
+                                       ", left=4, right=2, hidden=-3.4028235e+38",
+                                       ", right=0, softcap=50.0"};
+    for (int i = 0; i < 240 / FEWER; i++) {
+        shape s;
+        do {
+            s = (shape){1 + below(6), ONE_OF(lengths), ONE_OF(lengths), 0, 4, (int)below(MASKS), 0,
+                        1 + below(3)};
+            s.heads = s.share * (1 + below(2));
+            if (below(2)) s.keys = s.queries;
+        } while (s.batch * s.queries * s.keys * s.heads * s.dim > 600000);
+        try_shape(&s, ONE_OF(more), below(4) ? 1 : 20);
+    }
+}
+
+/* On rows, k and v in either form: what decoders have, heads of odd sizes, one query and many. Then what the panels are asked, once more. */
+static void no_keys_at_all(void **state);
+static void a_row_without_keys(void **state);
+static void items_do_not_leak(void **state);
+static void nan_goes_where_it_belongs(void **state);
+static void in_rows(void **state)
+{
+    static const int64_t sizes[][2] = {{4, 0}, {32, 0}, {53, 64}, {3, 2}, {33, 17}, {1, 1}, {64, 40}};
+    static const char *const more[] = {"", ", right=0", ", right=0, left=5, nan_to_zero=1",
+                                       ", left=4, right=2, hidden=-3.4028235e+38, softcap=2.5"};
+    subject = &sp_implement_attention_rows;
+    for (int form = 0; form < 2; form++) {
+        cached = form;
+        for (int i = 0; i < 120 / FEWER; i++) {
+            const size_t kind = (size_t)below(SP_COUNT(sizes));
+            shape s;
+            do {
+                s = (shape){1 + below(4),   ONE_OF(lengths),   ONE_OF(lengths), 0,
+                            sizes[kind][0], (int)below(MASKS), sizes[kind][1],  1 + below(9)};
+                s.heads = s.share * (1 + below(3));
+                if (below(2)) s.queries = 1;
+            } while (s.batch * s.queries * s.keys * s.heads * s.dim > 600000);
+            try_shape(&s, more[kind < 2 ? (size_t)below(4) : kind % 4], below(4) ? 1 : 20);
+        }
+        no_keys_at_all(state);
+        a_row_without_keys(state);
+        items_do_not_leak(state);
+    }
+    cached = false;
+    nan_goes_where_it_belongs(state);
+    subject = &sp_implement_attention;
 }
 
 /* What structured pruning leaves: heads of odd sizes, those of v of another one than those of q and k. */
@@ -136,8 +230,8 @@ static void heads_of_unequal_sizes(void **state)
     static const int64_t rows[] = {1, 17, 64, 130};
     for (size_t i = 0; i < SP_COUNT(sizes); i++)
         for (size_t k = 0; k < SP_COUNT(rows); k++) {
-            const shape s = {2,           rows[k],      rows[k],    1 + (int64_t)(i + k) % 3,
-                             sizes[i][0], (int)(k % 3), sizes[i][1]};
+            const shape s = {2,           rows[k],      rows[k],     1 + (int64_t)(i + k) % 3,
+                             sizes[i][0], (int)(k % 3), sizes[i][1], 0};
             try_shape(&s, k % 2 ? ", scale=0.25" : "", 1);
         }
 }
@@ -147,8 +241,8 @@ static void items_of_every_length(void **state)
 {
     (void)state;
     for (int64_t length = 1; length <= 70; length += FEWER > 1 ? 7 : 1) {
-        const shape s = {5, length, length, 2, 4, length % 2 ? NO_MASK : ITEM_FULL, 0},
-                    cross = {4, length, 71 - length, 1, 4, ITEM_KEYS, 0};
+        const shape s = {5, length, length, 2, 4, length % 2 ? NO_MASK : ITEM_FULL, 0, 0},
+                    cross = {4, length, 71 - length, 1, 4, ITEM_KEYS, 0, 0};
         try_shape(&s, "", 1);
         try_shape(&cross, "", 1);
     }
@@ -158,7 +252,7 @@ static void items_of_every_length(void **state)
 static void no_keys_at_all(void **state)
 {
     (void)state;
-    const shape few = {2, 3, 0, 2, 4, NO_MASK, 0}, many = {3, 65, 0, 3, 12, ITEM_KEYS, 5};
+    const shape few = {2, 3, 0, 2, 4, NO_MASK, 0, 0}, many = {3, 65, 0, 3, 12, ITEM_KEYS, 5, 0};
     try_shape(&few, "", 1);
     try_shape(&many, "", 1);
 }
@@ -166,7 +260,7 @@ static void no_keys_at_all(void **state)
 static void scale_may_be_zero_or_negative(void **state)
 {
     (void)state;
-    const shape s = {2, 9, 9, 2, 4, NO_MASK, 0};
+    const shape s = {2, 9, 9, 2, 4, NO_MASK, 0, 0};
     try_shape(&s, ", scale=0.0", 1);
     try_shape(&s, ", scale=-1.0", 1);
 }
@@ -177,7 +271,7 @@ static void a_row_without_keys(void **state)
     (void)state;
     for (int zero = 0; zero < 2; zero++)
         for (int mask = ITEM_KEYS; mask <= ITEM_FULL; mask++) {
-            const shape s = {3, 20, 20, 2, 4, mask, 0};
+            const shape s = {3, 20, 20, 2, 4, mask, 0, 0};
             bed *b = attention_bed(&s, zero ? ", nan_to_zero=1" : "");
             float *m = b->in[3].data;
             const int64_t rows = mask == ITEM_KEYS ? 3 : 60, gone = mask == ITEM_KEYS ? 1 : 25;
@@ -214,11 +308,12 @@ static void items_do_not_leak(void **state)
                          i % 3 == 0   ? NO_MASK
                          : i % 3 == 1 ? ITEM_KEYS
                                       : ITEM_FULL,
+                         0,
                          0};
         bed *b = attention_bed(&s, "");
         const int64_t bad = below(s.batch), item = s.queries * s.heads * s.dim;
         how h;
-        const float *clean[SP_TARGETS] = {0};
+        const float *clean[SP_CPU_TARGETS] = {0};
         EACH_TARGET(target) if (attention_entry(b, target, &h)) clean[target] = run_kernel(b, &h);
         for (int j = 0; j < b->n_in; j++) {
             const int64_t size = sparta_tensor_elements(&b->in[j]) / s.batch;
@@ -246,7 +341,7 @@ static void nan_goes_where_it_belongs(void **state)
 {
     (void)state;
     for (int which = 0; which < 3; which++) {
-        const shape s = {2, 20, 20, 2, 4, NO_MASK, 0};
+        const shape s = {2, 20, 20, 2, 4, NO_MASK, 0, 0};
         bed *b = attention_bed(&s, "");
         ((float *)b->in[which].data)[25 * 8 + 5] = NAN; /* item 1, token 5, head 1, row 1 */
         reference(b);
@@ -325,7 +420,7 @@ static void fewer_tokens(sp_job *job)
 static void refuses_what_does_not_fit(void **state)
 {
     (void)state;
-    const shape s = {2, 6, 7, 2, 4, ITEM_KEYS, 0};
+    const shape s = {2, 6, 7, 2, 4, ITEM_KEYS, 0, 0};
     bed *b = attention_bed(&s, "");
     ok(check_of(b, nothing));
     fails_saying(SPARTA_E_SHAPE, "v does not fit", check_of(b, longer_keys));
@@ -337,7 +432,7 @@ static void refuses_what_does_not_fit(void **state)
     fails_saying(SPARTA_E_SHAPE, "", check_of(b, flat_query));
     fails_saying(SPARTA_E_SHAPE, "tokens", check_of(b, fewer_tokens));
     bed_free(b);
-    const shape odd = {1, 4, 4, 2, 6, NO_MASK, 5};
+    const shape odd = {1, 4, 4, 2, 6, NO_MASK, 5, 0};
     b = attention_bed(&odd, "");
     ok(check_of(b, nothing));
     fails_saying(SPARTA_E_SHAPE, "12 features of q and 9 of v do not make 2 heads", check_of(b, odd_values));
@@ -358,6 +453,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_reference),
+        cmocka_unit_test(decoders),
+        cmocka_unit_test(in_rows),
         cmocka_unit_test(heads_of_unequal_sizes),
         cmocka_unit_test(items_of_every_length),
         cmocka_unit_test(no_keys_at_all),

@@ -107,7 +107,7 @@ static inline int kernels_end(void **state)
 
 /* Every target that fits, worst first; stops where a kernel cannot be had. */
 #define EACH_TARGET(t)                                                                                       \
-    for (int t = SP_TARGETS - 1; t >= 0; t--)                                                                \
+    for (int t = SP_CPU_TARGETS - 1; t >= 0; t--)                                                            \
         if (sp_target_fits((sp_target)t))
 
 #endif

@@ -6,7 +6,7 @@
 
 static const sp_implement *const few[] = {&sp_implement_few_bitmap, &sp_implement_few_strip16,
                                           &sp_implement_few_csr, &sp_implement_few_dense};
-static int ran[4][SP_TARGETS];
+static int ran[4][SP_CPU_TARGETS];
 
 typedef struct layer {
     int64_t n, k, tokens;

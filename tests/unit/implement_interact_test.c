@@ -82,7 +82,7 @@ static float *run_with_lookups(bed *b, const how *h, const shape *s, const looku
     const lain y = lay(b, &b->out, h->parts);
     bind(b, h, &y, &job);
     for (int i = 0; i < s->n; i++)
-        if (from[i].b) job.in[i].rows = &from[i].job, job.in[i].at = NULL;
+        if (from[i].b) job.in[i].lookup = &from[i].job, job.in[i].at = NULL;
     ok(sp_panel_interact.check(cx, &job));
     run_places(b, h, &job);
     check_guards(b, &y, job.tokens, false);
@@ -190,11 +190,11 @@ static void check_pairs(int64_t count, const int64_t *pair, bool constant, bool 
     if (wanted)
         ok(s);
     else
-        fails_saying(SPARTA_E_FORMAT, constant ? "pairs" : "input 3 must be a constant", s);
+        fails_saying(SPARTA_E_FORMAT, constant ? "dots" : "input 3 must be a constant", s);
     bed_free(b);
 }
 
-static void pairs_must_be_pairs(void **state)
+static void dots_must_be_of_two_vectors(void **state)
 {
     (void)state;
     check_pairs(2, (int64_t[]){1, 0, 2, 0}, true, true);
@@ -234,7 +234,7 @@ int main(void)
         cmocka_unit_test(the_recommender_of_the_zoo),
         cmocka_unit_test(long_vectors),
         cmocka_unit_test(lanes_are_apart),
-        cmocka_unit_test(pairs_must_be_pairs),
+        cmocka_unit_test(dots_must_be_of_two_vectors),
         cmocka_unit_test(vectors_must_fit),
     };
     return cmocka_run_group_tests(tests, kernels_begin, kernels_end);

@@ -1,9 +1,9 @@
 /* Every row of implements.def on every target that fits, against the reference: patterns of zeros, ragged sizes, numbers of tokens and
- * epilogues, thousands of them drawn from one seed. Attention has a file of its own. (Slow: make test only.) */
+ * epilogues, thousands of them drawn from one seed. Attention has a file of its own, and so has what is generated. (Slow: make test only.) */
 #include "implement_bed.h"
 #include "panel/library.h"
 
-static int ran[32][SP_TARGETS]; /* by row of implements.def */
+static int ran[32][SP_CPU_TARGETS]; /* by row of implements.def */
 static long cases;
 
 static int row_of(const sp_implement *im)
@@ -15,7 +15,8 @@ static int row_of(const sp_implement *im)
 }
 
 static const int64_t token_counts[] = {1, 7, 15, 16, 17, 63, 64, 65, 100, 128, 1000};
-static const char *const activations[] = {"", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid"};
+static const char *const activations[] = {"",     "relu",    "gelu", "gelu_tanh",
+                                          "tanh", "sigmoid", "silu", "quick_gelu"};
 
 /* ------------------------------------------------------------------ Linear */
 
@@ -44,7 +45,8 @@ typedef struct layer { /* a Linear to try */
     int64_t n, k, tokens;
     int pattern, act;
     bool transposed, bias, residual, stat;
-    bool late; /* the residual comes before the activation */
+    bool late;   /* the residual comes before the activation */
+    bool factor; /* it is multiplied, not added */
 } layer;
 
 /* The weight as (n, k), whichever way it lies. */
@@ -86,7 +88,7 @@ static bed *linear_bed(const layer *l)
     else if (l->residual)
         bed_absent(b);
     if (l->residual) bed_input(b, false, SPARTA_F32, DIMS(items, middle, l->n));
-    const char *add = l->residual ? "add" : "", *act = activations[l->act];
+    const char *add = !l->residual ? "" : l->factor ? "mul" : "add", *act = activations[l->act];
     snprintf(attrs, sizeof attrs, "transposed=%d, epilogue=\"%s %s %s\"", l->transposed,
              l->bias ? "bias" : "", l->late ? add : act, l->late ? act : add);
     bed_node(b, "sparta::Linear", attrs, DIMS(items, middle, l->n));
@@ -225,9 +227,10 @@ static layer draw_layer(void)
     do { /* large in some of its sizes, never in all */
         l = (layer){.n = ONE_OF(outputs), .k = ONE_OF(inputs), .tokens = ONE_OF(token_counts)};
     } while (l.n * l.k * l.tokens > 400000);
-    l.pattern = (int)below(PATTERNS), l.act = (int)below(6);
+    l.pattern = (int)below(PATTERNS), l.act = (int)below(SP_COUNT(activations));
     l.transposed = below(2), l.bias = below(2), l.residual = below(3) == 0, l.stat = below(3) == 0,
     l.late = below(2);
+    l.factor = l.residual && l.act >= 5; /* kernels that are not compiled here */
     return l;
 }
 
@@ -312,6 +315,79 @@ static float *norm_sizes(bed *b, const float *x, double eps)
     return size;
 }
 
+/* Without a mean: errors are against the answer itself. */
+static void rms_agrees_with_the_reference(void **state)
+{
+    (void)state;
+    static const double spreads[] = {1, 1, .01, 100, 0};
+    for (int i = 0; i < 150 / FEWER; i++) {
+        const int64_t n = ONE_OF(outputs), tokens = ONE_OF(token_counts);
+        const double spread = ONE_OF(spreads);
+        bed *b = bed_make();
+        float *x = bed_input(b, false, SPARTA_F32, DIMS(tokens, n))->data;
+        for (int64_t j = 0; j < n * tokens; j++) x[j] = (float)(spread * x[j]);
+        if (below(8) == 0) x[below(n * tokens)] = below(2) ? NAN : INFINITY;
+        bed_input(b, true, SPARTA_F32, DIMS(n));
+        bed_node(b, "RMSNormalization", "axis=-1, epsilon=1e-05", DIMS(tokens, n));
+        reference(b);
+        const sp_task t = task_of(b, NULL, NULL);
+        assert_true(sp_implement_matches(&sp_implement_rms, &t));
+        assert_false(sp_implement_matches(&sp_implement_norm, &t));
+        float *size = sp_arena_array(b->arena, (size_t)(n * tokens) + 1, sizeof *size);
+        assert_non_null(size);
+        for (int64_t j = 0; j < n * tokens; j++) size[j] = fabsf(((float *)b->out.data)[j]);
+        EACH_TARGET(target)
+        {
+            how h = {.kernel = "rms", .parts = 1};
+            if (!entry_of((sp_target)target, "rms", "", &h.entry)) continue;
+            const float *y = run_kernel(b, &h);
+            close_enough(b, y, size, 1e-6, 1e-7, sp_target_name((sp_target)target));
+            h.parts = 2 + (int)below(3);
+            same_bits(b, y, run_kernel(b, &h), "parts of rms");
+            ran[row_of(&sp_implement_rms)][target]++;
+            cases += 2;
+        }
+        bed_free(b);
+    }
+}
+
+static void rotary_agrees_with_the_reference(void **state)
+{
+    (void)state;
+    static const int64_t halves[] = {1, 2, 3, 8, 16};
+    for (int i = 0; i < 100 / FEWER; i++) {
+        const int64_t half = ONE_OF(halves), rest = below(3) ? 0 : below(7), heads = 1 + below(5),
+                      batch = 1 + below(3), length = ONE_OF(token_counts) % 150 + 1, dim = 2 * half + rest;
+        char attrs[96];
+        bed *b = bed_make();
+        float *x = bed_input(b, false, SPARTA_F32, DIMS(batch, length, heads * dim))->data;
+        if (below(4) == 0) x[below(batch * length * heads * dim)] = below(2) ? NAN : INFINITY;
+        for (int k = 0; k < 2; k++) bed_input(b, false, SPARTA_F32, DIMS(batch, length, half));
+        snprintf(attrs, sizeof attrs, "num_heads=%d, rotary_embedding_dim=%d, interleaved=%d", (int)heads,
+                 rest || below(2) ? (int)(2 * half) : 0, (int)below(2));
+        bed_node(b, "RotaryEmbedding", attrs, DIMS(batch, length, heads * dim));
+        reference(b);
+        const sp_task t = task_of(b, NULL, NULL);
+        assert_true(sp_implement_matches(&sp_implement_rotary, &t));
+        float *size = sp_arena_array(b->arena, (size_t)sparta_tensor_elements(&b->out) + 1, sizeof *size);
+        assert_non_null(size);
+        for (int64_t j = 0; j < sparta_tensor_elements(&b->out); j++)
+            size[j] = 8; /* of normal numbers: |c x| + |s x| */
+        EACH_TARGET(target)
+        {
+            how h = {.kernel = "rotary", .parts = 1};
+            if (!entry_of((sp_target)target, "rotary", "", &h.entry)) continue;
+            const float *y = run_kernel(b, &h);
+            close_enough(b, y, size, 2e-7, 2e-7, sp_target_name((sp_target)target));
+            h.parts = 2 + (int)below(3);
+            same_bits(b, y, run_kernel(b, &h), "parts of rotary");
+            ran[row_of(&sp_implement_rotary)][target]++;
+            cases += 2;
+        }
+        bed_free(b);
+    }
+}
+
 static void norm_agrees_with_the_reference(void **state)
 {
     (void)state;
@@ -345,8 +421,9 @@ static void norm_agrees_with_the_reference(void **state)
 }
 
 /* A product leaves statistics, the normalisation after it uses them: the answer is the reference's of both. */
-static void try_statistics(const layer *l, double mean)
+static void try_statistics(const layer *l, double mean, bool centred)
 {
+    const char *kernel = centred ? "norm" : "rms";
     bed *b = linear_bed(l), *after = bed_make();
     for (int64_t j = 0; l->bias && j < l->n; j++) ((float *)b->in[2].data)[j] += (float)mean;
     reference(b);
@@ -354,8 +431,9 @@ static void try_statistics(const layer *l, double mean)
     float *x = bed_input(after, false, SPARTA_F32, b->out.rank, b->out.dim)->data;
     memcpy(x, b->out.data, (size_t)sparta_tensor_elements(&b->out) * sizeof *x);
     bed_input(after, true, SPARTA_F32, DIMS(n));
-    bed_input(after, true, SPARTA_F32, DIMS(n));
-    bed_node(after, "LayerNormalization", "axis=-1, epsilon=1e-05", b->out.rank, b->out.dim);
+    if (centred) bed_input(after, true, SPARTA_F32, DIMS(n));
+    bed_node(after, centred ? "LayerNormalization" : "RMSNormalization", "axis=-1, epsilon=1e-05",
+             b->out.rank, b->out.dim);
     reference(after);
     const float *size = norm_sizes(after, x, 1e-5);
     const sparta_tensor w = weight_of(b, l);
@@ -370,9 +448,9 @@ static void try_statistics(const layer *l, double mean)
     {
         const lain y = lay(b, &b->out, parts);
         how h = {.kernel = im->kernel, .packed = &packed, .parts = parts, .stat = true, .y = &y};
-        how g = {.kernel = "norm", .parts = parts, .stat = true, .x = &y};
+        how g = {.kernel = kernel, .parts = parts, .stat = true, .x = &y};
         if (!entry_of((sp_target)target, im->kernel, parameters, &h.entry) ||
-            !entry_of((sp_target)target, "norm", "", &g.entry))
+            !entry_of((sp_target)target, kernel, "", &g.entry))
             break;
         run_kernel(b, &h);
         /* The product's own error, seen through the normalisation, comes on top. */
@@ -400,7 +478,7 @@ static void norm_uses_the_statistics_of_a_product(void **state)
                          .bias = true,
                          .residual = below(2),
                          .stat = true};
-        try_statistics(&l, ONE_OF(means));
+        try_statistics(&l, ONE_OF(means), i % 3 > 0);
     }
     /* An activation that is not 0 at 0: rows that only pad must not count. */
     const layer l = {.n = 5,
@@ -411,7 +489,8 @@ static void norm_uses_the_statistics_of_a_product(void **state)
                      .transposed = true,
                      .bias = true,
                      .stat = true};
-    try_statistics(&l, 0);
+    try_statistics(&l, 0, true);
+    try_statistics(&l, 0, false);
 }
 
 /* A token's answer is its own: the same bits whatever its neighbours hold. */
@@ -460,7 +539,7 @@ static void norm_keeps_tokens_apart(void **state)
     bed_free(b);
 }
 
-/* ------------------------------------------------------------------ map, embed, pack and unpack */
+/* ------------------------------------------------------------------ map, embed, conversions */
 
 /* Run `kernel` on every target in one part and in several: the same bits, and close to the reference. */
 static void try_kernel(bed *b, const char *kernel, const sp_implement *im, double absolute)
@@ -494,7 +573,10 @@ static void map_agrees_with_the_reference(void **state)
                {"Tanh", "", 1},
                {"Sigmoid", "", 1},
                {"Gelu", "approximate=\"none\"", 1},
-               {"Gelu", "approximate=\"tanh\"", 1}};
+               {"Gelu", "approximate=\"tanh\"", 1},
+               {"Mul", "", 2},
+               {"Swish", "", 1},
+               {"Swish", "alpha=1.702", 1}};
     for (int i = 0; i < 200 / FEWER; i++) {
         const int64_t n = ONE_OF(outputs), tokens = ONE_OF(token_counts);
         const size_t op = (size_t)i % SP_COUNT(ops);
@@ -552,7 +634,7 @@ static void interact_agrees_with_the_reference(void **state)
     }
 }
 
-static void pack_and_unpack_move_every_element(void **state)
+static void conversions_move_every_element(void **state)
 {
     (void)state;
     for (int i = 0; i < 200 / FEWER; i++) {
@@ -561,7 +643,8 @@ static void pack_and_unpack_move_every_element(void **state)
         bed_input(b, false, SPARTA_F32, DIMS(tokens, n));
         bed_node(b, "Identity", "", DIMS(tokens, n));
         reference(b);
-        try_kernel(b, i % 2 ? "pack" : "unpack", i % 2 ? &sp_implement_pack : &sp_implement_unpack, 0);
+        try_kernel(b, i % 2 ? "to_lanes" : "to_rows", i % 2 ? &sp_implement_to_lanes : &sp_implement_to_rows,
+                   0);
     }
 }
 
@@ -598,6 +681,16 @@ static void rows_leave_what_they_cannot_do(void **state)
     bed_input(b, false, SPARTA_F32, DIMS(1, 8));
     bed_node(b, "Add", "", DIMS(3, 8));
     assert_false(matches(&sp_implement_map, b));
+    b = bed_make(); /* an activation that is no word */
+    bed_input(b, false, SPARTA_F32, DIMS(3, 8));
+    bed_node(b, "Swish", "alpha=3.0", DIMS(3, 8));
+    assert_false(matches(&sp_implement_map, b));
+    b = bed_make(); /* tables that repeat for each item */
+    bed_input(b, false, SPARTA_F32, DIMS(2, 3, 8));
+    bed_input(b, false, SPARTA_F32, DIMS(2, 3, 2));
+    bed_input(b, false, SPARTA_F32, DIMS(1, 3, 2));
+    bed_node(b, "RotaryEmbedding", "num_heads=2", DIMS(2, 3, 8));
+    assert_false(matches(&sp_implement_rotary, b));
     b = bed_make(); /* a table that is computed */
     bed_input(b, false, SPARTA_F32, DIMS(3, 8));
     bed_input(b, false, SPARTA_I64, DIMS(2, 5));
@@ -661,8 +754,9 @@ static void every_row_ran_on_every_target(void **state)
     EACH_TARGET(target) for (int i = 0; i < sp_implement_count(); i++)
     {
         const sp_implement *im = sp_implement_row(i);
-        if (!im->kernel || im == &sp_implement_attention ||
-            (!sp_implement_in_lanes(im) && im != &sp_implement_unpack && target != SP_TARGET_PORTABLE) ||
+        if (!im->kernel || im == &sp_implement_attention || im == &sp_implement_attention_rows ||
+            sp_implement_generates(im) ||
+            (!sp_implement_in_lanes(im) && im != &sp_implement_to_rows && target != SP_TARGET_PORTABLE) ||
             (target != SP_TARGET_PORTABLE && no_compiler))
             continue;
         if (!ran[i][target]) fail_msg("%s never ran on %s", im->name, sp_target_name((sp_target)target));
@@ -681,12 +775,14 @@ int main(void)
         cmocka_unit_test(linear_with_wide_coordinates),
         cmocka_unit_test(linear_on_infinite_inputs),
         cmocka_unit_test(norm_agrees_with_the_reference),
+        cmocka_unit_test(rms_agrees_with_the_reference),
+        cmocka_unit_test(rotary_agrees_with_the_reference),
         cmocka_unit_test(norm_uses_the_statistics_of_a_product),
         cmocka_unit_test(norm_keeps_tokens_apart),
         cmocka_unit_test(map_agrees_with_the_reference),
         cmocka_unit_test(embed_agrees_with_the_reference),
         cmocka_unit_test(interact_agrees_with_the_reference),
-        cmocka_unit_test(pack_and_unpack_move_every_element),
+        cmocka_unit_test(conversions_move_every_element),
         cmocka_unit_test(rows_leave_what_they_cannot_do),
         cmocka_unit_test(a_dense_weight_is_not_for_strip4),
         cmocka_unit_test(texts_say_where_they_came_from),

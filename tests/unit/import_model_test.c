@@ -219,6 +219,37 @@ static void anonymous_dims(void **state)
     free(m.data);
 }
 
+/* A name that is arithmetic on other dims is that; one that only looks like it stays a name. */
+static void related_dims(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *said, *means; /* NULL: a symbol of its own */
+    } cases[] = {
+        {"past + 1", "past+1"}, {"past + new", "past+new"}, {"2*past", "2*past"}, {"past - 1", NULL},
+        {"past/new", NULL},     {"past + other", NULL},     {"past+", NULL},      {"+ past", NULL},
+        {"past new + 1", NULL}, {"past + 1 (mask)", NULL},  {"1 + 1", NULL},      {"past++new", NULL}};
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        bytes g = graph_of("g");
+        char mask[64];
+        snprintf(mask, sizeof mask, "new,=%s", cases[i].said);
+        put_piece(&g, GRAPH_INPUT, info("mask", 7, mask));
+        put_piece(&g, GRAPH_INPUT, info("key", 1, "past,=past + 3"));
+        put_piece(&g, GRAPH_OUTPUT, info("key", 1, NULL));
+        bytes m = model_of(17, g);
+        sp_model *model = NULL;
+        ok(sp_model_parse(cx, m.data, m.size, NULL, &model));
+        const sp_expr *want, *got = model->graph->input[0]->dims.dim[1];
+        assert_true(sp_expr_is_symbol(got, NULL) == !cases[i].means);
+        if (cases[i].means) {
+            ok(sp_expr_parse(model->graph->arena, cases[i].means, &want));
+            assert_true(sp_expr_equal(got, want));
+        }
+        sp_model_close(model);
+        free(m.data);
+    }
+}
+
 /* ------------------------------------------------------------------ refused */
 
 static bytes add_to_sample(int field, bytes piece)
@@ -431,9 +462,10 @@ static void cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(sample),         TEST(old_axes),  TEST(old_split),      TEST(old_softmax),   TEST(others),
-        TEST(constants),      TEST(dims),      TEST(anonymous_dims), TEST(refused_names), TEST(refused_forms),
-        TEST(refused_models), TEST(truncated), TEST(mutated),        TEST(out_of_memory), TEST(cancelled),
+        TEST(sample),       TEST(old_axes),      TEST(old_split),     TEST(old_softmax),
+        TEST(others),       TEST(constants),     TEST(dims),          TEST(anonymous_dims),
+        TEST(related_dims), TEST(refused_names), TEST(refused_forms), TEST(refused_models),
+        TEST(truncated),    TEST(mutated),       TEST(out_of_memory), TEST(cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,18 @@ static void linear(void **state)
              "node   y: ? = Add(y/Gelu, y/MatMul) \"L/Residual\"\noutput y\n",
              head);
     written(text, (uint64_t)2 << 30, back, 1);
+    snprintf(text, sizeof text,
+             "%snode   y: f32[n,64] = sparta::Linear(x, w, b, r) {transposed=1, epilogue=\"bias gelu mul\"} "
+             "\"L\"\noutput y\n",
+             head);
+    snprintf(back, sizeof back,
+             "%snode   y/Transpose: ? = Transpose(w) {perm=[1,0]} \"y/Transpose\"\n"
+             "node   y/MatMul: ? = MatMul(x, y/Transpose) \"L/MatMul\"\n"
+             "node   y/Bias: ? = Add(y/MatMul, b) \"L/Bias\"\n"
+             "node   y/Gelu: ? = Gelu(y/Bias) {approximate=\"none\"} \"L/Gelu\"\n"
+             "node   y: ? = Mul(y/Gelu, r) \"L/Residual\"\noutput y\n",
+             head);
+    written(text, (uint64_t)2 << 30, back, 1);
     written("graph \"g\"\ninput  x: f32[n,32]\nconst  w: f32[32,64] @\"w\"\nnode   y: f32[n,64] = "
             "sparta::Linear(x, w)\noutput y\n",
             (uint64_t)2 << 30,
@@ -208,6 +220,9 @@ static void later_opsets(void **state)
           23, "f32[]");
     needs(LATER "node y: u8[2,3] = QuantizeLinear(x, one) {precision=1}\noutput y\n", 23, "precision=1");
     needs(LATER "node y: u8[2,3] = QuantizeLinear(x, one)\noutput y\n", 21, "QuantizeLinear");
+    needs(LATER "const w: f32[3,1] = [1,2,3]\nnode y: f32[2,1] = sparta::Linear(x, w) "
+                "{epilogue=\"silu\"}\noutput y\n",
+          24, "Swish(y/MatMul) {alpha=1.0}");
     needs(LATER "node y: f32[2,3] = RMSNormalization(x, s) {epsilon=0.5}\noutput y\n", 23, "epsilon=0.5");
     needs("graph \"g\"\ninput q: f32[1,2,3,4]\ninput n: i64[1]\nnode y: f32[1,2,3,4] = Attention(q, q, "
           "q)\noutput y\n",

@@ -102,7 +102,7 @@ static void hanging_compilers(void **state)
     assert_true(first >= 0.9 && first < 10);
     start = sp_now();
     refused(cx, subs, "hung before"); /* a model has many kernels: one wait is enough */
-    assert_true(sp_now() - start < 0.5);
+    assert_true(sp_now() - start < 0.9);
     sparta_ctx_free(cx);
     snprintf(path, sizeof path, "%s/mute", p->root);
     write_script(path, "sleep 100");

@@ -146,8 +146,11 @@ HELPER sparta_session *session(const sparta_package *p, int threads)
     return session_in(cx, p, threads);
 }
 
+/* The node of that name, or else the first whose name holds it: those of conversions ("x/to_lanes") hold a lot. */
 HELPER const sp_node *node_named(const sparta_package *p, const char *part)
 {
+    for (int i = 0; i < p->plan->n_nodes; i++)
+        if (!strcmp(p->plan->node[i]->name, part)) return p->plan->node[i];
     for (int i = 0; i < p->plan->n_nodes; i++)
         if (strstr(p->plan->node[i]->name, part)) return p->plan->node[i];
     fail_msg("no node like '%s'", part);

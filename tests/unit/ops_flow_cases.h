@@ -62,6 +62,9 @@ BINARY("LessOrEqual"), BINARY("Greater"), BINARY("GreaterOrEqual"), LOGIC("Or"),
 {G "input q: f32[2,3,8]\ninput k: f32[2,5,8]\ninput v: f32[2,5,8]\ninput m: f32[2,1,1,5]\nnode y: ? = sparta::Attention(q, k, v, m) {heads=4, scale=0.5}" END, FUN, 2, 3},
 {G "input q: f32[b,s,4]\ninput k: f32[b,t,4]\ninput v: f32[b,t,4]\nnode y: ? = sparta::Attention(q, k, v) {heads=2, scale=1.0}" END, FUN, 2, 1},
 {G "input q: f32[2,3,8]\ninput k: f32[2,5,8]\ninput v: f32[2,5,12]\nnode y: ? = sparta::Attention(q, k, v) {heads=4, scale=0.5}" END, FUN, 2, 3},
+{G "input q: f32[2,3,8]\ninput k: f32[2,2,5,2]\ninput v: f32[2,2,5,3]\nnode y: ? = sparta::Attention(q, k, v) {heads=4, kv_heads=2, scale=0.5}" END, FUN, 2, 3},
+{G "input c: f32[2,2,6]\nconst at: i64[2,3] = [0,1,-1,2,0,1]\nnode y: ? = sparta::Relative(c, at) {heads=2, scale=0.5}" END, FUN, 2, 1},
+{G "input c: f32[2,2,6]\ninput p: f32[2,3,4]\nconst at: i64[2,3] = [0,1,-1,2,0,1]\nconst back: i64[3,2] = [0,1,1,0,-1,1]\nnode y: ? = sparta::Relative(c, at, p, back) {heads=2}" END, FUN, 2, 1},
 
 /* along axes */
 {G "input x: f32[2,3,4]\nnode y: ? = Softmax(x) {axis=1}" END, FUN, 2, 2},
@@ -143,7 +146,7 @@ SHAPED("[2,3,s,4]", "3", "[3,2,-1]", PRO, 1),
 
 /* activations and sums of many */
 UNARY("Sign"), UNARY("Round"), UNARY("LeakyRelu"), UNARY("HardSwish"), UNARY("HardSigmoid"), UNARY("Softplus"), UNARY("Softsign"),
-UNARY("Elu"), UNARY("Selu"), UNARY("Mish"),
+UNARY("Elu"), UNARY("Selu"), UNARY("Mish"), UNARY("Swish"),
 BINARY("Sum"), BINARY("Mean"),
 {G "input x: f32[3,4]\nnode y: ? = Sum(x)" END, FUN, 2, 2},
 {G "input x: f32[3,1]\ninput z: f32[4]\ninput w: f32[b,1,1]\nnode y: ? = Sum(x, z, w, z)" END, FUN, 2, 2},

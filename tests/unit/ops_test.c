@@ -176,6 +176,16 @@ static void test_shapes(void **state)
          "[batch,3]"},
         {"input u: f32[batch,8]\nconst p: i64[1,2] = [1,0]\nnode y: ? = sparta::Interact(u, u, p) {keep=1}\n",
          "[batch,9]"},
+        {"input rc: f32[batch,5,8]\ninput ri: i64[5,3]\nnode y: ? = sparta::Relative(rc, ri) {heads=2}\n",
+         "[batch,2,5,3]"},
+        {"input rc: f32[batch,5,8]\ninput ri: i64[5,3]\ninput rp: f32[batch,3,6]\ninput rk: i32[3,5]\nnode "
+         "y: ? "
+         "= "
+         "sparta::Relative(rc, ri, rp, rk) {heads=2}\n",
+         "[batch,2,5,3]"},
+        {"input cq: f32[batch,1,8]\ninput ck: f32[batch,2,9,2]\ninput cv: f32[batch,2,9,3]\nnode y: ? = "
+         "sparta::Attention(cq, ck, cv) {heads=4, kv_heads=2}\n",
+         "[batch,1,12]"},
         {"node y: ? = sparta::Linear(x, w)\n", "[batch,sequence,7]"},
         {"node y: ? = sparta::Attention(x, x, x) {heads=4}\n", "[batch,sequence,256]"},
         {"node z: ?, y: ? = LayerNormalization(x, v)\n", "[batch,sequence,1]"},
@@ -238,6 +248,20 @@ static void test_errors(void **state)
     FAILS(SPARTA_E_SHAPE,
           "input t: f32[5,4]\ninput i: i64[]\nnode y: ? = sparta::Embed(t, i) {column=0}\noutput y\n",
           "Embed");
+    FAILS(SPARTA_E_SHAPE,
+          "input c: f32[n,5,8]\ninput i: i64[5,3]\nnode y: ? = sparta::Relative(c, i) {heads=3}\noutput y\n",
+          "8", "3 heads");
+    FAILS(SPARTA_E_SHAPE,
+          "input c: f32[n,5,8]\ninput i: i64[4,3]\nnode y: ? = sparta::Relative(c, i) {heads=2}\noutput y\n",
+          "number of queries");
+    FAILS(
+        SPARTA_E_FORMAT,
+        "input c: f32[n,5,8]\ninput i: i64[5,3]\nnode y: ? = sparta::Relative(c, i, c) {heads=2}\noutput y\n",
+        "rows of keys");
+    FAILS(SPARTA_E_SHAPE,
+          "input q: f32[n,1,8]\ninput k: f32[n,3,9,2]\nnode y: ? = sparta::Attention(q, k, k) {heads=4, "
+          "kv_heads=2}\noutput y\n",
+          "heads of k and v");
     FAILS(
         SPARTA_E_SHAPE,
         "input a: f32[n,4]\ninput b: f32[n,5]\nconst p: i64[1,2] = [1,0]\nnode y: ? = sparta::Interact(a, b, "

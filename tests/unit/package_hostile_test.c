@@ -446,76 +446,80 @@ static void wrong_plans(void **state)
         {"node y: f32[batch,20] = sparta::Linear(x, a) {kernel=\"linear\", layout=\"panel\"} \"y\"\noutput "
          "y\n",
          ""},
-        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\"} \"p\"\n"
          "node q: f32[batch,20], r: f32[batch,400] = Split(p) {axis=-1, layout=\"panel\"} \"s\"\n"
-         "node y: f32[batch,400] = Identity(r) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "node y: f32[batch,400] = Identity(r) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          ""},
-        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\"} \"p\"\n"
          "node q: f32[batch,4], r: f32[100,8] = Split(p) {axis=-1, layout=\"panel\"} \"s\"\n"
-         "node y: f32[100,8] = Identity(r) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "node y: f32[100,8] = Identity(r) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          ""},
-        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\noutput p\n",
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\"} \"p\"\noutput p\n",
          "not left in rows"},
-        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\"} \"p\"\n"
          "node q: f32[batch,4], r: f32[batch,8] = Split(p) {axis=-1, layout=\"panel\"} \"s\"\noutput r\n",
          "not left in rows"},
-        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\"} \"p\"\n"
          "node n: f32[batch,12] = LayerNormalization(p, gain) {kernel=\"norm\", layout=\"panel\", stat=1} "
          "\"n\"\n"
-         "node y: f32[batch,12] = Identity(n) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "node y: f32[batch,12] = Identity(n) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          ""},
-        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\", stat=1} \"p\"\n"
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\", stat=1} \"p\"\n"
          "node q: f32[batch,12] = Split(p) {axis=-1, layout=\"panel\", stat=1} \"s\"\n"
          "node n: f32[batch,12] = LayerNormalization(q, gain) {kernel=\"norm\", layout=\"panel\", stat=1} "
          "\"n\"\n"
-         "node y: f32[batch,12] = Identity(n) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "node y: f32[batch,12] = Identity(n) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          "statistics that nobody leaves"},
-        {"node y: f32[4] = Constant() {value_floats=floats[1.0,2.0,3.0,4.0], kernel=\"unpack\"} "
+        {"node y: f32[4] = Constant() {value_floats=floats[1.0,2.0,3.0,4.0], kernel=\"to_rows\"} "
          "\"y\"\noutput y\n",
          ""},
         {"node y: f32[batch,12] = Identity(x) {kernel=\"nothing\"} \"y\"\noutput y\n", "nothing"},
-        {"node y: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\", code=77} \"y\"\noutput y\n",
+        {"node y: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\", code=77} \"y\"\noutput "
+         "y\n",
          "kernel 77"},
-        {"node y: f32[batch,12] = Identity(x) {kernel=\"pack\", code=0} \"y\"\noutput y\n", ""},
-        {"node y: i64[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"y\"\noutput y\n",
+        {"node y: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", code=0} \"y\"\noutput y\n", ""},
+        {"node y: i64[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\"} \"y\"\noutput y\n",
          "cannot have layout 'panel': it is i64"},
         {"node y: f32[batch,20] = MatMul(x, a) \"y\"\noutput y\n", "rows"},
         {"node y: f32[length,12] = Identity(x) \"y\"\noutput y\n", "length"},
         /* a kernel runs its own operators only */
-        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\"} \"p\"\n"
          "node d: f32[batch,12] = Dropout(p, _, p) {kernel=\"attention\", layout=\"panel\"} \"d\"\n"
-         "node y: f32[batch,12] = Identity(d) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "node y: f32[batch,12] = Identity(d) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          "does not compute Dropout"},
-        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\"} \"p\"\n"
          "node d: f32[batch,12] = sparta::Attention(p, x, p) {heads=3, kernel=\"attention\", "
          "layout=\"panel\"} \"d\"\n"
-         "node y: f32[batch,12] = Identity(d) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "node y: f32[batch,12] = Identity(d) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          "input 1 is f32 in layout rows, which kernel 'attention' does not take"},
         /* layouts are those of the table, of values that a kernel makes or a view keeps as they are */
-        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"pandl\"} \"p\"\n"
-         "node y: f32[batch,12] = Identity(p) {kernel=\"unpack\"} \"y\"\noutput y\n",
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"pandl\"} \"p\"\n"
+         "node y: f32[batch,12] = Identity(p) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          "'p' has layout 'pandl', which this library does not know"},
-        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"packed\"} \"p\"\n"
-         "node y: f32[batch,12] = Identity(p) {kernel=\"unpack\"} \"y\"\noutput y\n",
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"packed\"} \"p\"\n"
+         "node y: f32[batch,12] = Identity(p) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          "layout 'packed'"},
         {"node p: f32[batch,12] = Relu(x) {layout=\"panel\"} \"p\"\n"
-         "node y: f32[batch,12] = Identity(p) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "node y: f32[batch,12] = Identity(p) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          "no kernel that would make it"},
-        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\"} \"p\"\n"
          "node q: u8[batch,16], r: f32[batch,8] = Split(p) {axis=-1, layout=\"panel\"} \"s\"\n"
-         "node y: f32[batch,8] = Identity(r) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "node y: f32[batch,8] = Identity(r) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          ""},
-        {"node p: f32[batch,9223372036854775807] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
+        {"node p: f32[batch,9223372036854775807] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\"} "
+         "\"p\"\n"
          "node q: f32[batch,4], r: f32[batch,8] = Split(p) {axis=-1, layout=\"panel\"} \"s\"\n"
-         "node y: f32[batch,8] = Identity(r) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "node y: f32[batch,8] = Identity(r) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          "splits what is not in lanes"},
         /* a packed weight under another name is still not in rows */
-        {"const zz: f32[12,20] @\"a\"\nnode p: f32[12,20] = Identity(zz) {kernel=\"pack\", layout=\"panel\"} "
+        {"const zz: f32[12,20] @\"a\"\nnode p: f32[12,20] = Identity(zz) {kernel=\"to_lanes\", "
+         "layout=\"panel\"} "
          "\"p\"\n"
-         "node y: f32[12,20] = Identity(p) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "node y: f32[12,20] = Identity(p) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          ""},
-        {"node p: f32[batch,2305843009213693952] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
-         "node y: f32[batch,2305843009213693952] = Identity(p) {kernel=\"unpack\"} \"y\"\noutput y\n",
+        {"node p: f32[batch,2305843009213693952] = Identity(x) {kernel=\"to_lanes\", layout=\"panel\"} "
+         "\"p\"\n"
+         "node y: f32[batch,2305843009213693952] = Identity(p) {kernel=\"to_rows\"} \"y\"\noutput y\n",
          ""},
     };
     for (size_t i = 0; i < SP_COUNT(plans); i++) {

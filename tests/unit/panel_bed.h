@@ -205,8 +205,9 @@ static inline bool in_panels(const char *kernel, int i)
         !strcmp(kernel, "library"))
         return i == 0 || i == 3;
     if (!strcmp(kernel, "attention")) return i < 3;
-    if (!strcmp(kernel, "norm")) return i == 0;
-    return !strcmp(kernel, "map") || !strcmp(kernel, "unpack") || !strcmp(kernel, "interact");
+    if (!strcmp(kernel, "norm") || !strcmp(kernel, "rms")) return i == 0;
+    if (!strcmp(kernel, "rotary")) return true;
+    return !strcmp(kernel, "map") || !strcmp(kernel, "to_rows") || !strcmp(kernel, "interact");
 }
 
 static inline void make_operands(bed *b, sp_job *job)
@@ -275,7 +276,8 @@ static inline float *run_kernel(bed *b, const how *h)
                  past = 16 * (size_t)sp_panel_features(&b->out);
     float *rows = sp_arena_array(b->arena, elements + past, sizeof(float));
     assert_non_null(rows);
-    const bool to_rows = !strcmp(h->kernel, "unpack") || !strcmp(h->kernel, "few");
+    const bool to_rows =
+        !strcmp(h->kernel, "to_rows") || !strcmp(h->kernel, "few") || !strcmp(h->kernel, "attention_rows");
     lain y = {0};
     if (!to_rows) y = h->y ? *h->y : lay(b, &b->out, h->parts);
     bind(b, h, to_rows ? NULL : &y, &job);

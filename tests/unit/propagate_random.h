@@ -194,6 +194,7 @@ static inline bool put_nodes(draw *d, const char *op, int n_in, sp_value *const 
         if (!in[i]) return false;
     for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (!row || d->n + n_out > DRAW_VALUES || d->g->n_values + n_out > DRAW_VALUES) return false;
+    const int musts = d->g->n_musts;
     sparta_status status = sp_graph_add_node(d->g, row->id, NULL, n_in, in, n_out, out, &attrs, &n);
     if (status == SPARTA_OK)
         status = sp_ops_infer_node(d->g, n);
@@ -202,7 +203,8 @@ static inline bool put_nodes(draw *d, const char *op, int n_in, sp_value *const 
         sp_ctx_clear(d->cx);
         return false;
     }
-    if (status != SPARTA_OK || !fits(n)) {
+    if (status != SPARTA_OK || !fits(n) || d->g->n_musts > musts) { /* inputs are drawn for any sizes */
+        d->g->n_musts = musts;
         if (getenv("SPARTA_DRAW_SAY") && status != SPARTA_OK)
             fprintf(stderr, "refused: %s\n", sparta_message(d->cx));
         if (status != SPARTA_OK) d->refused[row->id]++;

@@ -352,6 +352,22 @@ static inline bool make_embed(draw *d, const char *op)
     return table && put2(d, op, table, ids, 2);
 }
 
+/* Columns that indices choose (0 to 3), for each pair of a query and a key; of the keys' rows, too, now and then. */
+static inline bool make_relative(draw *d, const char *op)
+{
+    sp_value *c = draw_value(d, SPARTA_F32, 3, 3), *in[4];
+    if (!c || size_of(c, 1) < 1 || size_of(c, 2) < 4) return false;
+    const int64_t heads = size_of(c, 2) >= 8 && size_of(c, 2) % 2 == 0 ? 2 : 1, keys = 1 + roll(d, 4);
+    in[0] = c;
+    in[1] = draw_constant(d, SPARTA_I64, 2, (int64_t[]){size_of(c, 1), keys});
+    const bool both = size_of(c, 0) > 0 && roll(d, 2);
+    in[2] = both ? draw_constant(d, SPARTA_F32, 3, (int64_t[]){size_of(c, 0), keys, 4 * heads}) : NULL;
+    in[3] = both ? draw_constant(d, SPARTA_I64, 2, (int64_t[]){keys, size_of(c, 1)}) : NULL;
+    if (!in[1] || (both && (!in[2] || !in[3]))) return false;
+    const sp_attr attr[] = {DRAW_INT("heads", heads), DRAW_FLOAT("scale", .5f)};
+    return put_node(d, op, both ? 4 : 2, in, reach_of(d, c) + 2, 2, attr);
+}
+
 /* ------------------------------------------------------------------ windows */
 static inline bool make_conv(draw *d, const char *op)
 {
@@ -646,6 +662,7 @@ static const draw_row *draw_table(int *n)
         {"Elu", 1, make_unary},
         {"Selu", 1, make_unary},
         {"Mish", 1, make_unary},
+        {"Swish", 1, make_unary},
         {"PRelu", 2, make_prelu},
         {"Clip", 2, make_clip},
         {"Identity", 1, make_any_unary},
@@ -718,6 +735,7 @@ static const draw_row *draw_table(int *n)
         {"sparta::Linear", 5, make_linear},
         {"sparta::Embed", 2, make_embed},
         {"sparta::Interact", 2, make_interact},
+        {"sparta::Relative", 2, make_relative},
         {"MatMul", 8, make_mlp},
         {"Reshape", 6, make_heads},
         {"MatMul", 2, make_joined},

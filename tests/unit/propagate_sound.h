@@ -14,6 +14,7 @@
 #define SP_TESTS_PROPAGATE_SOUND_H
 
 #include "propagate_random.h"
+#include "propagate_needed.h"
 
 typedef struct soundness {
     int inputs; /* random inputs of each model */
@@ -52,8 +53,7 @@ static inline void spoil(watching *w, const sp_value *v, const sparta_tensor *t,
     double claimed;
     bool flips = t->dtype == SPARTA_BOOL;
     for (int64_t i = 0; (flips || sp_dtype_is_float(t->dtype)) && i < n; i++) {
-        if (!sp_propagation_needed(w->p, v, index) &&
-            !sp_tesa_known(sp_propagation_tesa(w->p, v), index, &claimed)) {
+        if (!is_needed(w->p, v, index) && !sp_tesa_known(sp_propagation_tesa(w->p, v), index, &claimed)) {
             double x = sp_element_get(t->dtype, t->data, i), u = sp_rng_uniform(w->spoil);
             double y = flips    ? (double)(x == 0)
                        : u < .1 ? (double)(w->wild ? NAN : 0.5)

@@ -1,6 +1,7 @@
 /* Facts that follow values: what is known of one operand settles the result whatever the others are, and they are not needed. Every
  * rule of `hides`, `after` and `sign` (ops/flow.h), and sums of integers that no double holds. */
 #include "propagate_bed.h"
+#include "propagate_needed.h"
 #include "ops/flow.h"
 #include <math.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ static void needed(const sp_graph *g, const sp_propagation *p, const char *name,
     for (int64_t i = 0; i < n; i++) {
         size_t at = strlen(text);
         if (v->dims.rank) index[v->dims.rank - 1] = i;
-        snprintf(text + at, sizeof text - at, "%s%d", i ? " " : "", (int)sp_propagation_needed(p, v, index));
+        snprintf(text + at, sizeof text - at, "%s%d", i ? " " : "", (int)is_needed(p, v, index));
     }
     assert_string_equal(text, expected);
 }

@@ -157,10 +157,10 @@ static void odd_plans(void **state)
 #define PLAN(vectors)                                                                                        \
     "graph \"t\"\ninput ids: i64[batch]\ninput x: f32[batch,8]\nconst a: f32[9,8] @\"a\"\n"                  \
     "const pairs: i64[1,2] = [1,0]\n"                                                                        \
-    "node p: f32[batch,8] = Identity(x) {layout=\"panel\", kernel=\"pack\"} \"p\"\n"                         \
+    "node p: f32[batch,8] = Identity(x) {layout=\"panel\", kernel=\"to_lanes\"} \"p\"\n"                     \
     "node e: f32[batch,8] = sparta::Embed(a, ids) {layout=\"panel\", kernel=\"embed\"} \"e\"\n"              \
     "node z: f32[batch,1] = sparta::Interact(" vectors ") {layout=\"panel\", kernel=\"interact\"} \"z\"\n"   \
-    "node y: f32[batch,1] = Identity(z) {kernel=\"unpack\"} \"y\"\noutput y\n"
+    "node y: f32[batch,1] = Identity(z) {kernel=\"to_rows\"} \"y\"\noutput y\n"
     static const struct {
         const char *text;
         sparta_status status;

@@ -251,6 +251,27 @@ static void failing_memory(void **state)
         }
 }
 
+/* Inputs that are made, for trying a model, divide by no zero: not directly, nor after a reshape. What nothing is divided by may be zero. */
+static void made_divisors(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "graph \"g\"\ninput x: i32[batch,64]\ninput d: i32[batch,64]\ninput m: i32[64,batch]\n"
+        "node q: i32[batch,64] = Div(x, d)\nnode t: i32[batch,64] = Transpose(m) {perm=[1,0]}\n"
+        "node r: i32[batch,64] = Mod(q, t)\noutput r\n";
+    sp_graph *g;
+    ok(sp_graph_parse(cx, text, NULL, NULL, &g));
+    inputs made = make_inputs(g, 3, 1, 7);
+    for (int i = 0; i < made.n; i++) {
+        const int32_t *v = made.in[i].tensor.data;
+        bool zero = false;
+        for (int k = 0; k < 3 * 64; k++) zero |= v[k] == 0;
+        assert_int_equal(zero, i == 0);
+    }
+    free_inputs(&made);
+    sp_graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +285,7 @@ int main(void)
         cmocka_unit_test(another_context_runs),
         cmocka_unit_test(cancelled),
         cmocka_unit_test(failing_memory),
+        cmocka_unit_test(made_divisors),
     };
     return cmocka_run_group_tests(tests, make, drop);
 }

@@ -1,13 +1,7 @@
 /* Which weights a schedule's rules name: by initialiser, by path, from either side; nothing matched; conflicts. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include "schedule/schedule.h"
-#include <string.h>
 
-static sparta_ctx *cx;
 static sp_graph *g;
 static float numbers[64];
 
@@ -31,9 +25,7 @@ static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
 
 static int enter(void **state)
 {
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    if (!cx) return -1;
+    if (set_up(state)) return -1;
     for (int i = 0; i < 64; i++) numbers[i] = (float)(i + 1);
     if (sp_graph_parse(cx, GRAPH, fetch, NULL, &g) == SPARTA_OK) return 0;
     print_error("%s\n", sparta_message(cx));
@@ -42,11 +34,8 @@ static int enter(void **state)
 
 static int leave(void **state)
 {
-    (void)state;
     sp_graph_free(g);
-    const bool kept = sp_ctx_memory(cx) != 0;
-    sparta_ctx_free(cx);
-    return kept;
+    return tear_down(state);
 }
 
 static sparta_status matched(const char *text, sp_arena *arena, sp_schedule_match **m, int *n,

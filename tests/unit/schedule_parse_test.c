@@ -1,35 +1,7 @@
 /* The text of a schedule: parse, print, every mistake with its place; and the calls that make the same object. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include "arrays/arrays.h"
 #include "schedule/schedule.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static sparta_ctx *cx;
-static char root[64];
-
-static int enter(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    snprintf(root, sizeof root, "/tmp/sparta-schedule-XXXXXX");
-    return cx && mkdtemp(root) ? 0 : -1;
-}
-
-static int leave(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", root);
-    sparta_ctx_free(cx); /* sums lived in it; the sanitizer sees what did not */
-    return system(command);
-}
 
 static sparta_schedule *parse(const char *text)
 {
@@ -128,6 +100,10 @@ static void texts(void **state)
            "tensor \"a\" {\n    format sum{rownnz<=8 -> (i,j)->(i:dense, j:packed[8]); rownnz in (8,20] -> "
            "bitmap; rest -> "
            "coo}\n    quantize i8\n}\n");
+    prints("tensor \"a\" { sparsify python(\"m.n:Top\", \"k=8\") }\ntensor \"b\" { sparsify "
+           "python(object=\"m:f\") }",
+           "tensor \"a\" {\n    sparsify python(\"m.n:Top\", arguments=\"k=8\")\n}\n"
+           "tensor \"b\" {\n    sparsify python(\"m:f\")\n}\n");
     prints("tensor \"a\" { format quads(64); quantize i8 }",
            "tensor \"a\" {\n    format quads(64)\n    quantize i8\n}\n");
     /* a name is one only where a format stands */
@@ -185,11 +161,13 @@ static void mistakes(void **state)
         {"tensor \"a\" { sparsify }",
          "s:1:23: expected a sparsifier, e.g. magnitude(pattern=4x1, sparsity=0.9), found '}'"},
         {"tensor \"a\" { sparsify magnitud(4x1, 0.9) }",
-         "s:1:23: expected a sparsifier (magnitude, threshold, mask or one defined above), found 'magnitud'; "
+         "s:1:23: expected a sparsifier (magnitude, threshold, mask, python or one defined above), found "
+         "'magnitud'; "
          "did you "
          "mean 'magnitude'?"},
         {"sparsifier heavy = threshold(1)\ntensor \"a\" { sparsify heavi }",
-         "s:2:23: expected a sparsifier (magnitude, threshold, mask or one defined above), found 'heavi'; "
+         "s:2:23: expected a sparsifier (magnitude, threshold, mask, python or one defined above), found "
+         "'heavi'; "
          "did you mean "
          "'heavy'?"},
         {"sparsifier heavy = threshold(1)\ntensor \"a\" { sparsify heavy(2) }",
@@ -426,5 +404,5 @@ int main(void)
                                        cmocka_unit_test(mistakes), cmocka_unit_test(limits),
                                        cmocka_unit_test(includes), cmocka_unit_test(calls),
                                        cmocka_unit_test(memory)};
-    return cmocka_run_group_tests(tests, enter, leave);
+    return cmocka_run_group_tests(tests, set_up_folder, tear_down_folder);
 }

@@ -174,7 +174,8 @@ static const char *some_format(const both *b, char out[128])
 
 static const char *some_sparsifier(const both *b, char out[128])
 {
-    switch (dice(5)) {
+    switch (dice(6)) {
+    case 4: snprintf(out, 128, "python(\"m%d:f\")", dice(10)); break;
     case 0: snprintf(out, 128, "magnitude(%dx%d, 0.%d0)", 1 + dice(8), 1 + dice(8), dice(10)); break;
     case 1: snprintf(out, 128, "magnitude( sparsity = 0.%d, pattern = rows )", dice(100)); break;
     case 2: snprintf(out, 128, "threshold(%de-%d)", dice(100), dice(6)); break;
@@ -307,8 +308,9 @@ static void registered(void **state)
     refused(sparta_schedule_sparsify(r, "mine"), "mine needs 'ratio'; write mine(ratio=..., topk=...)");
     refused(sparta_schedule_sparsify(r, "mine(1, 2, 3)"), "mine takes no argument '3'");
     refused(sparta_schedule_sparsify(r, "mine(1, topkk=3)"), "did you mean 'topk'?");
-    refused(sparta_schedule_sparsify(r, "mie(1)"),
-            "(magnitude, threshold, mask, mine or one defined above), found 'mie'; did you mean 'mine'?");
+    refused(
+        sparta_schedule_sparsify(r, "mie(1)"),
+        "(magnitude, threshold, mask, python, mine or one defined above), found 'mie'; did you mean 'mine'?");
     refused(sparta_schedule_define_sparsifier(p, "mine", "threshold(1)"), "'mine' is there already");
     sparta_schedule_free(p);
     strcpy(name, "mine");

@@ -264,7 +264,7 @@ static void test_broadcast(void **state)
     assert_true(b.stride[0] == 0 && b.stride[1] == 1 && b.stride[2] == 0);
     const sparta_tensor *list[] = {&b};
     int n = 0;
-    for (sp_walk w = sp_walk_begin(3, b.dim, 1, list); w.more; sp_walk_next(&w), n++)
+    for (sp_cursor w = sp_cursor_begin(3, b.dim, 1, list); w.more; sp_cursor_next(&w), n++)
         assert_true(sp_element_get(SPARTA_F32, b.data, w.at[0]) == (double)(n / 4 % 3 + 1));
     assert_int_equal(n, 24);
     b.rank = 55;
@@ -281,15 +281,15 @@ static void test_walk(void **state)
 {
     (void)state;
     int n = 0;
-    for (sp_walk w = sp_walk_begin(0, NULL, 0, NULL); w.more; sp_walk_next(&w)) n++;
+    for (sp_cursor w = sp_cursor_begin(0, NULL, 0, NULL); w.more; sp_cursor_next(&w)) n++;
     assert_int_equal(n, 1);
-    for (sp_walk w = sp_walk_begin(2, (int64_t[]){3, 0}, 0, NULL); w.more; sp_walk_next(&w)) n++;
+    for (sp_cursor w = sp_cursor_begin(2, (int64_t[]){3, 0}, 0, NULL); w.more; sp_cursor_next(&w)) n++;
     assert_int_equal(n, 1);
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 3, (int64_t[]){2, 3, 4}, NULL), u = t;
     u.stride[0] = 1, u.stride[1] = 2, u.stride[2] = 6;
     const sparta_tensor *list[] = {&t, &u};
     n = 0;
-    for (sp_walk w = sp_walk_begin(3, t.dim, 2, list); w.more; sp_walk_next(&w), n++) {
+    for (sp_cursor w = sp_cursor_begin(3, t.dim, 2, list); w.more; sp_cursor_next(&w), n++) {
         assert_int_equal(w.at[0], n);
         assert_int_equal(w.at[1], w.index[0] + 2 * w.index[1] + 6 * w.index[2]);
         assert_int_equal(n, w.index[0] * 12 + w.index[1] * 4 + w.index[2]);
@@ -356,6 +356,132 @@ static void test_plain_zeros(void **state)
     sparta_ctx_free(strict);
 }
 
+/* ------------------------------------------------------------------ copies of every kind against a plain loop */
+enum { ROOM = 1 << 22 };
+
+/* Strides of dims in a random order, with gaps, some backwards; *span: elements from the first to the last, *first: where element 0 is. */
+static void random_strides(sp_rng *rng, sparta_tensor *t, bool gaps, bool repeat, int64_t *span,
+                           int64_t *first)
+{
+    int order[SPARTA_RANK];
+    int64_t step = 1;
+    *first = 0;
+    for (int i = 0; i < t->rank; i++) order[i] = i;
+    const bool shuffled = sp_rng_uniform(rng) < 0.7;
+    for (int i = t->rank - 1; i > 0 && shuffled; i--) {
+        const int k = (int)(sp_rng_uniform(rng) * (i + 1)), held = order[i];
+        order[i] = order[k];
+        order[k] = held;
+    }
+    for (int i = t->rank - 1; i >= 0; i--) {
+        const int d = order[i];
+        t->stride[d] = step;
+        if (repeat && sp_rng_uniform(rng) < 0.25) {
+            t->stride[d] = 0;
+            continue;
+        }
+        step *= t->dim[d];
+        if (gaps && sp_rng_uniform(rng) < 0.3) step += 3;
+        if (gaps && sp_rng_uniform(rng) < 0.2) {
+            *first += t->stride[d] * (t->dim[d] - 1);
+            t->stride[d] = -t->stride[d];
+        }
+    }
+    *span = step;
+}
+
+static void naive_copy(const sparta_tensor *from, const sparta_tensor *to)
+{
+    const size_t size = sparta_dtype_size(from->dtype);
+    const sparta_tensor *both[] = {from, to};
+    for (sp_cursor w = sp_cursor_begin(from->rank, from->dim, 2, both); w.more; sp_cursor_next(&w))
+        memcpy((char *)to->data + w.at[1] * (int64_t)size, (const char *)from->data + w.at[0] * (int64_t)size,
+               size);
+}
+
+static void one_random_copy(sp_rng *rng, char *a, char *b, char *wanted)
+{
+    static const sparta_dtype types[] = {SPARTA_U8, SPARTA_F16, SPARTA_F32, SPARTA_F64};
+    static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 31, 64, 65, 130};
+    sparta_tensor from = {.dtype = types[(int)(sp_rng_uniform(rng) * 4)],
+                          .rank = (int)(sp_rng_uniform(rng) * 6)};
+    const int64_t size = (int64_t)sparta_dtype_size(from.dtype);
+    int64_t n = 1, span[2], first[2];
+    for (int i = 0; i < from.rank; i++) {
+        from.dim[i] = sizes[(int)(sp_rng_uniform(rng) * SP_COUNT(sizes))];
+        if (n * from.dim[i] > 60000) from.dim[i] = 1 + (n < 20000);
+        n *= from.dim[i];
+    }
+    sparta_tensor to = from, other;
+    random_strides(rng, &from, sp_rng_uniform(rng) < 0.5, sp_rng_uniform(rng) < 0.4, &span[0], &first[0]);
+    random_strides(rng, &to, sp_rng_uniform(rng) < 0.5, false, &span[1], &first[1]);
+    assert_true(span[0] * size + 8 < ROOM && span[1] * size + 8 < ROOM);
+    const int64_t odd = (int64_t)(sp_rng_uniform(rng) * 3); /* addresses need not be multiples of anything */
+    other = to;
+    from.data = a + odd + first[0] * size;
+    to.data = b + odd + first[1] * size;
+    other.data = wanted + odd + first[1] * size;
+    memset(b, 0xA5, (size_t)(span[1] * size + 8));
+    memset(wanted, 0xA5, (size_t)(span[1] * size + 8));
+    ok(sp_tensor_copy(cx, &from, &to));
+    naive_copy(&from, &other);
+    assert_memory_equal(b, wanted, (size_t)(span[1] * size + 8));
+}
+
+static void test_random_copies(void **state)
+{
+    (void)state;
+    char *a = malloc(ROOM), *b = malloc(ROOM), *wanted = malloc(ROOM);
+    sp_rng rng = sp_rng_seed(7);
+    for (int i = 0; i < ROOM; i++) a[i] = (char)(sp_rng_uniform(&rng) * 256);
+    sp_pool *pool = sp_pool_create(cx, 3);
+    for (int i = 0; i < 3000; i++) {
+        sp_ctx_lend(cx, i % 2 ? pool : NULL);
+        one_random_copy(&rng, a, b, wanted);
+    }
+    sp_ctx_lend(cx, NULL);
+    sp_pool_free(pool);
+    free(a), free(b), free(wanted);
+}
+
+/* Large enough for every thread, and for a look at cancellation. */
+static void test_large_copy(void **state)
+{
+    (void)state;
+    enum { N = 2500 };
+    float *a = malloc(sizeof(float) * N * N), *b = malloc(sizeof(float) * N * N);
+    for (int i = 0; i < N * N; i++) a[i] = (float)i;
+    sp_pool *pool = sp_pool_create(cx, 4);
+    const sparta_tensor from = {SPARTA_F32, 2, {N, N}, {1, N}, a, 0},
+                        to = sparta_tensor_view(SPARTA_F32, 2, from.dim, b);
+    for (int threads = 0; threads < 2; threads++) {
+        memset(b, 0, sizeof(float) * N * N);
+        sp_ctx_lend(cx, threads ? pool : NULL);
+        ok(sp_tensor_copy(cx, &from, &to));
+        for (int i = 0; i < N; i++)
+            for (int k = 0; k < N; k++) assert_true(b[i * N + k] == a[k * N + i]);
+        sparta_ctx_cancel(cx);
+        fails(SPARTA_E_CANCELLED, sp_tensor_copy(cx, &from, &to));
+        sparta_ctx_reset(cx);
+    }
+    sp_ctx_lend(cx, NULL);
+    sp_pool_free(pool);
+    free(a), free(b);
+}
+
+/* Neighbours in one memory may overlap when both are runs. */
+static void test_copy_in_place(void **state)
+{
+    (void)state;
+    int64_t *x = malloc(sizeof *x * 40000);
+    for (int i = 0; i < 40000; i++) x[i] = i;
+    const sparta_tensor from = sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){39999}, x),
+                        to = sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){39999}, x + 1);
+    ok(sp_tensor_copy(cx, &from, &to));
+    for (int i = 1; i < 40000; i++) assert_int_equal(x[i], i - 1);
+    free(x);
+}
+
 static void test_row_major(void **state)
 {
     (void)state;
@@ -377,12 +503,14 @@ static void test_row_major(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),      cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_elements),   cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_alloc),      cmocka_unit_test(test_print),
-        cmocka_unit_test(test_broadcast),  cmocka_unit_test(test_walk),
-        cmocka_unit_test(test_contiguous), cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_row_major),  cmocka_unit_test(test_plain_zeros),
+        cmocka_unit_test(test_types),         cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_elements),      cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_alloc),         cmocka_unit_test(test_print),
+        cmocka_unit_test(test_broadcast),     cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_contiguous),    cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_random_copies), cmocka_unit_test(test_large_copy),
+        cmocka_unit_test(test_copy_in_place), cmocka_unit_test(test_row_major),
+        cmocka_unit_test(test_plain_zeros),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

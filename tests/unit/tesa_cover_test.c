@@ -259,13 +259,13 @@ static sparta_status everything(const sp_mask *m)
     static sp_mask_facts facts;
     sp_mask out[3] = {0};
     sp_cover c = {0};
-    sp_grouping g = {0};
+    sp_row_order g = {0};
     sp_text text;
     sp_text_init(&text, cx);
     sparta_status s = sp_mask_coarsen(cx, m, 2, 2, &out[0]);
     if (!s) s = sp_mask_refine(cx, &out[0], 2, 2, (int64_t[]){10, 10}, &out[1]);
     if (!s) s = sp_mask_report(cx, m, &(sp_report_options){.slack = 1, .head_rows = 2}, &facts);
-    if (!s) s = sp_mask_group_rows(cx, m, 2, 2, &g);
+    if (!s) s = sp_mask_order_rows(cx, m, 2, 2, &g);
     if (!s) s = sp_mask_cover(cx, m, size, 2, &c);
     if (!s) sp_mask_print(m, &text), s = text.status;
     if (!s) s = sp_mask_parse(cx, sp_text_str(&text), &out[2]);

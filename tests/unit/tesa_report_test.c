@@ -266,7 +266,7 @@ static void refused(void **state)
 
 /* ------------------------------------------------------------------ orders of rows */
 
-static void check_order(const sp_mask *m, int n, int k, const sp_grouping *g)
+static void check_order(const sp_mask *m, int n, int k, const sp_row_order *g)
 {
     sp_mask moved;
     double before, after;
@@ -281,7 +281,7 @@ static void grouping(void **state)
 {
     (void)state;
     sp_rng r = sp_rng_seed(4);
-    sp_grouping g;
+    sp_row_order g;
     for (int round = 0; round < 50; round++) { /* blocks, shuffled: found again without a hole */
         int n = 2 << below(&r, 4), k = 1 << below(&r, 5);
         sp_mask m = blocks(&r, 32 * n, 256, n, k), mixed;
@@ -292,13 +292,13 @@ static void grouping(void **state)
             order[i] = order[j], order[j] = swap;
         }
         ok(sp_mask_permute(cx, &m, order, &mixed));
-        ok(sp_mask_group_rows(cx, &mixed, n, k, &g));
+        ok(sp_mask_order_rows(cx, &mixed, n, k, &g));
         check_order(&mixed, n, k, &g);
         assert_true(g.fill_after == 1 && g.fill_before > 1.2);
         assert_non_null(strstr(g.format, k > 1 ? "bsr(" : n > 1 ? "k:compressed" : "csr"));
         sp_free(cx, g.order);
         for (int holes = 0; holes < 5; holes++) clear(&mixed, below(&r, m.rows), below(&r, 256));
-        ok(sp_mask_group_rows(cx, &mixed, n, k, &g));
+        ok(sp_mask_order_rows(cx, &mixed, n, k, &g));
         check_order(&mixed, n, k, &g);
         assert_true(g.fill_after < 1.3);
         sp_free(cx, g.order);
@@ -306,11 +306,11 @@ static void grouping(void **state)
     }
     for (size_t s = 0; s < SP_COUNT(shapes); s++) {
         sp_mask m = random_mask(&r, shapes[s][0], shapes[s][1], 0.1);
-        ok(sp_mask_group_rows(cx, &m, 3, 5, &g));
+        ok(sp_mask_order_rows(cx, &m, 3, 5, &g));
         check_order(&m, 3, 5, &g);
         sp_free(cx, g.order);
-        assert_int_equal(sp_mask_group_rows(cx, &m, 0, 5, &g), SPARTA_E_USAGE);
-        assert_int_equal(sp_mask_group_rows(cx, &m, 3, 0, &g), SPARTA_E_USAGE);
+        assert_int_equal(sp_mask_order_rows(cx, &m, 0, 5, &g), SPARTA_E_USAGE);
+        assert_int_equal(sp_mask_order_rows(cx, &m, 3, 0, &g), SPARTA_E_USAGE);
         FREE(&m);
     }
 }

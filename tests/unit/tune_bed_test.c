@@ -17,7 +17,7 @@ static bed *product(sp_task *task)
     float *w = bed_input(b, true, SPARTA_F32, DIMS(12, 20))->data;
     for (int i = 0; i < 240; i++) w[i] = i % 2 ? (float)i / 100 : 0;
     bed_node(b, "sparta::Linear", "transposed=1", DIMS(130, 12));
-    assert_int_equal(sp_implement_task(cx, b->node, 130, task), SPARTA_OK);
+    assert_int_equal(sp_implement_task(cx, b->node, SP_TARGET_PORTABLE, 130, task), SPARTA_OK);
     return b;
 }
 
@@ -96,7 +96,7 @@ static void large_weights(void **state)
     bed_input(b, false, SPARTA_F32, DIMS(1, 4096));
     bed_input(b, true, SPARTA_F32, DIMS(512, 4096));
     bed_node(b, "sparta::Linear", "transposed=1", DIMS(1, 512));
-    assert_int_equal(sp_implement_task(cx, b->node, 1, &task), SPARTA_OK);
+    assert_int_equal(sp_implement_task(cx, b->node, SP_TARGET_PORTABLE, 1, &task), SPARTA_OK);
     task.stat = true;
     const sp_bed_request r = {.task = &task, .tokens = 1, .seed = 3};
     sp_contender panels = {.im = &sp_implement_dense4}, rows = {.im = &sp_implement_few_dense};
@@ -124,7 +124,7 @@ static void other_operators(void **state)
     bed *b = bed_make();
     for (int i = 0; i < 3; i++) bed_input(b, false, SPARTA_F32, DIMS(2, 70, 16));
     bed_node(b, "sparta::Attention", "heads=2", DIMS(2, 70, 16));
-    assert_int_equal(sp_implement_task(cx, b->node, 0, &task), SPARTA_OK);
+    assert_int_equal(sp_implement_task(cx, b->node, SP_TARGET_PORTABLE, 0, &task), SPARTA_OK);
     assert_false(task.each);
     assert_null(task.mask);
     const sp_bed_request r = {.task = &task, .sizes = &no_sizes, .seed = 3};
@@ -143,6 +143,39 @@ static void other_operators(void **state)
     sp_bed_drop(on, &reference);
     sp_bed_free(on);
     bed_free(b);
+}
+
+/* Into `out`: the key of a node of the same shapes whatever its attributes are. */
+static void key_of(const char *op, const char *attributes, char *out, size_t size)
+{
+    bed *b = bed_make();
+    sp_task task;
+    sp_text key;
+    bed_input(b, false, SPARTA_F32, DIMS(4, 4, 4));
+    bed_node(b, op, attributes, DIMS(4, 4, 4));
+    assert_int_equal(sp_implement_task(cx, b->node, SP_TARGET_PORTABLE, 4, &task), SPARTA_OK);
+    const sp_bed_request r = {.task = &task, .tokens = 4, .seed = 3};
+    sp_text_init(&key, cx);
+    assert_int_equal(sp_recall_key(cx, &r, SP_TARGET_PORTABLE, false, &key), SPARTA_OK);
+    snprintf(out, size, "%s", sp_text_str(&key));
+    sp_text_free(&key);
+    sp_implement_task_free(cx, &task);
+    bed_free(b);
+}
+
+/* Nodes that differ in an attribute, be it a list, are different tasks. */
+static void attributes_are_part_of_the_key(void **state)
+{
+    (void)state;
+    char a[512], b[512];
+    key_of("Transpose", "perm=[0,2,1]", a, sizeof a);
+    key_of("Transpose", "perm=[0,2,1]", b, sizeof b);
+    assert_string_equal(a, b);
+    key_of("Transpose", "perm=[2,0,1]", b, sizeof b);
+    assert_string_not_equal(a, b);
+    key_of("Softmax", "axis=1", a, sizeof a);
+    key_of("Softmax", "axis=2", b, sizeof b);
+    assert_string_not_equal(a, b);
 }
 
 /* ------------------------------------------------------------------ points */
@@ -195,8 +228,10 @@ static void points_of_a_space(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(unwritten_outputs_are_wrong),
-                                       cmocka_unit_test(many_race), cmocka_unit_test(large_weights),
+                                       cmocka_unit_test(many_race),
+                                       cmocka_unit_test(large_weights),
                                        cmocka_unit_test(other_operators),
+                                       cmocka_unit_test(attributes_are_part_of_the_key),
                                        cmocka_unit_test(points_of_a_space)};
     return cmocka_run_group_tests(tests, context_begin, tear_down);
 }

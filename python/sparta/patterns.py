@@ -1,0 +1,202 @@
+"""Which elements of a weight stay, by magnitude and pattern, for torch: the words of `sparta zoo --prune` and of schedules, and the same choices.
+
+    4x1:0.9         blocks of 4 outputs by 1 input; those with the smallest mean magnitude go until 90 % of the elements went
+    1x1:0.8         single elements
+    2:4   2:4@out   the 2 largest of every 4 along the input, along the output
+    rows:0.5        whole outputs; cols:0.5 whole inputs
+    magnitude(pattern=4x1, sparsity=0.9)     the same, as a schedule writes it
+    threshold(0.01)                          elements whose magnitude is below the value go
+
+A weight is seen as (outputs, inputs). That of a convolution (outputs, inputs, height, width) is pruned over (outputs, inputs) for each place of the
+window; rows and cols are whole filters and whole input channels. Among equals the one with the lower index goes first, sums run in one order: the
+C pruner (src/prune) takes the same elements, bit for bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+
+import torch
+
+FORMS = "NxM:SPARSITY, n:m, n:m@out, rows:SPARSITY or cols:SPARSITY, e.g. 4x1:0.9, 2:4"
+_MOST = 1 << 20  # of a block's size, as in C
+
+_CALL = re.compile(r"\s*(magnitude|threshold)\s*\(([^()]*)\)\s*")
+_PARAMETERS = {"magnitude": ("pattern", "sparsity"), "threshold": ("value",)}
+
+
+def _number(text: str, what: str, most: float) -> float:
+    """A number between 0 and most."""
+    try:
+        value = float(text) if re.fullmatch(r"[-+.0-9eE]+", text) else math.nan
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= most:
+        bounds = "between 0 and 1" if most == 1 else "of at least 0"
+        raise ValueError(f"pattern: {what} '{text[:30]}' must be a number {bounds}")
+    return value
+
+
+def _arguments(name: str, text: str) -> dict[str, str]:
+    """pattern=4x1, sparsity=0.9, named or in their order."""
+    given: dict[str, str] = {}
+    names = _PARAMETERS[name]
+    for i, part in enumerate(text.split(",") if text.strip() else ()):
+        key, equals, value = part.partition("=")
+        if not equals:
+            key, value = names[i] if i < len(names) else "", part
+        key = key.strip()
+        if key not in names or key in given:
+            raise ValueError(f"pattern: {name}({text[:60]}): what is '{part.strip()[:30]}'? it takes {', '.join(names)}")
+        given[key] = value.strip()
+    if names[0] not in given:
+        raise ValueError(f"pattern: {name}({text[:60]}) lacks {names[0]}; write e.g. magnitude(pattern=4x1, sparsity=0.9) or threshold(0.01)")
+    return given
+
+
+@dataclasses.dataclass(frozen=True)
+class Pattern:
+    """A pattern with what it takes: blocks and their sparsity, n:m, or a threshold.
+
+    >>> p = Pattern.parse("4x1:0.9")
+    >>> p.block, p.sparsity, str(p)
+    ((4, 1), 0.9, '4x1:0.9')
+    >>> p.mask(torch.ones(8, 10)).sum().item()
+    8
+    """
+
+    text: str
+    block: tuple[int, int] = (1, 1)  # 0 is the whole dimension: rows are 1x0, cols 0x1
+    sparsity: float = 0.0
+    keep: int = 0
+    of: int = 0  # n:m where it is not 0
+    along_out: bool = False
+    below: float | None = None  # a threshold
+
+    @classmethod
+    def parse(cls, text: str | Pattern) -> Pattern:
+        """Of a text; a ValueError says what it could be."""
+        if isinstance(text, cls):
+            return text
+        if not isinstance(text, str):
+            raise TypeError(f"pattern: a text such as '4x1:0.9' is needed, not {type(text).__name__}")
+        text = text.strip()
+        call = _CALL.fullmatch(text)
+        if call is None:
+            return cls._plain(text)
+        given = _arguments(*call.groups())
+        if call[1] == "threshold":
+            return cls(text, below=_number(given["value"], f"{text[:60]}: the value", math.inf))
+        return cls._plain(given["pattern"] + (":" + given["sparsity"] if "sparsity" in given else ""))
+
+    @classmethod
+    def _plain(cls, text: str) -> Pattern:
+        if re.match("heads|bands", text):
+            raise ValueError(f"pattern: '{text[:60]}': {text[:5]} are not there yet; write {FORMS}")
+        groups = re.fullmatch(r"(\d{1,7}):(\d{1,7})(.*)", text)
+        if groups and not text.startswith(("rows", "cols")):
+            keep, of, rest = int(groups[1]), int(groups[2]), groups[3]
+            if rest not in ("", "@out"):
+                raise ValueError(f"pattern: '{text[:60]}': '{rest[:30]}' after n:m, which takes no sparsity; only @out may follow")
+            if not (2 <= of <= 256 and 1 <= keep <= of):
+                raise ValueError(f"pattern: '{text[:60]}': n:m keeps n of each m, 1 <= n <= m, 2 <= m <= 256")
+            return cls(text, keep=keep, of=of, along_out=rest == "@out")
+        blocks = re.fullmatch(r"(rows|cols|(\d{1,7})x(\d{1,7}))(:.*)?", text)
+        if not blocks or (blocks[2] and not (1 <= int(blocks[2]) <= _MOST and 1 <= int(blocks[3]) <= _MOST)):
+            raise ValueError(f"pattern: '{text[:60]}' is no pattern; write {FORMS}")
+        if not blocks[4]:
+            raise ValueError(f"pattern: '{text[:60]}' has no sparsity; write e.g. {text[:30]}:0.9")
+        sparsity = _number(blocks[4][1:], f"'{text[:60]}': the sparsity", 1)
+        block = {"rows": (1, 0), "cols": (0, 1)}.get(blocks[1]) or (int(blocks[2]), int(blocks[3]))
+        return cls(text, block=block, sparsity=sparsity)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def with_sparsity(self, sparsity: float) -> Pattern:
+        """The same blocks at another sparsity, for pruning step by step. n:m and thresholds have none: the same."""
+        if self.of or self.below is not None:
+            return self
+        return Pattern.parse(f"{self.text.rpartition(':')[0]}:{sparsity:.9g}")
+
+    def fits(self, shape: tuple[int, ...] | torch.Size) -> bool:
+        """Does at least one whole block (or group) fit into a weight of this shape?"""
+        rows, cols = shape[0], shape[1]
+        if self.of:
+            return self.of <= (rows if self.along_out else cols)
+        return self.block[0] <= rows and self.block[1] <= cols
+
+    def mask(self, weight: torch.Tensor) -> torch.Tensor:
+        """Boolean of the weight's shape: True where an element stays."""
+        if weight.dim() < 2:
+            raise ValueError(f"pattern: a weight has at least 2 dimensions (outputs, inputs), this one has {weight.dim()}")
+        if not weight.is_floating_point():
+            raise TypeError(f"pattern: the weight is {weight.dtype}; only floats are pruned by magnitude")
+        if self.below is not None:
+            return ~(weight.detach().abs() < self.below)
+        with torch.no_grad():
+            sizes = weight.detach().reshape(weight.shape[0], weight.shape[1], -1).double().abs()
+            # What cannot be compared stays as long as possible.
+            sizes = sizes.masked_fill(sizes.isnan(), math.inf)
+            stays = _groups(sizes, self) if self.of else _blocks(sizes, self)
+        return stays.reshape(weight.shape)
+
+
+def mask(weight: torch.Tensor, pattern: str | Pattern) -> torch.Tensor:
+    """Which elements of a weight stay.
+
+    >>> mask(torch.tensor([[1.0, -4.0, 3.0, 2.0]]), "2:4")
+    tensor([[False,  True,  True, False]])
+    """
+    return Pattern.parse(pattern).mask(weight)
+
+
+# ---------------------------------------------------------------- choices, of magnitudes (outputs, inputs, places)
+def _tiles(x: torch.Tensor, block) -> torch.Tensor:
+    """(blocks along each dimension, elements of a block in their order), with zeros over the edge."""
+    pads = [-size % b for size, b in zip(x.shape, block)]
+    if any(pads):
+        x = torch.nn.functional.pad(x, [p for pad in reversed(pads) for p in (0, pad)])
+    for i, b in enumerate(block):
+        x = x.unflatten(2 * i, (-1, b))
+    return x.permute(0, 2, 4, 1, 3, 5).flatten(3)
+
+
+def _needed(count: int, sparsity: float) -> int:
+    """Elements that must go; rounding of the product must not ask for one more."""
+    return max(0, min(math.ceil(sparsity * count - count * 1e-12 - 1e-9), count))
+
+
+def _blocks(sizes: torch.Tensor, p: Pattern) -> torch.Tensor:
+    need = _needed(sizes.numel(), p.sparsity)
+    if not need:
+        return torch.ones_like(sizes, dtype=torch.bool)
+    whole = 0 in p.block
+    block = (*(b or size for b, size in zip(p.block, sizes.shape)), sizes.shape[2] if whole else 1)
+    tiles = _tiles(sizes, block)
+    weights = _tiles(torch.ones_like(sizes), block).sum(-1)
+    # One element of every block after the other: the order of the C pruner, and so its sums to the last bit.
+    total = torch.zeros_like(weights)
+    for element in tiles.unbind(-1):
+        total += element
+    order = torch.sort((total / weights).flatten(), stable=True).indices
+    before = weights.flatten()[order].cumsum(0) - weights.flatten()[order]
+    stays = torch.empty(weights.numel(), dtype=torch.bool, device=sizes.device)
+    stays[order] = before >= need
+    grid = stays.reshape(weights.shape)
+    for i, (b, size) in enumerate(zip(block, sizes.shape)):
+        grid = grid.repeat_interleave(b, i).narrow(i, 0, size)
+    return grid
+
+
+def _groups(sizes: torch.Tensor, p: Pattern) -> torch.Tensor:
+    axis = 0 if p.along_out else 1
+    lines = sizes.movedim(axis, -1)
+    # What lies over the edge goes first.
+    lines = torch.nn.functional.pad(lines, (0, -lines.shape[-1] % p.of), value=-1.0)
+    groups = lines.unflatten(-1, (-1, p.of))
+    order = torch.sort(groups, dim=-1, stable=True).indices
+    stays = torch.zeros_like(groups, dtype=torch.bool).scatter(-1, order[..., p.of - p.keep :], True)
+    return stays.flatten(-2).narrow(-1, 0, sizes.shape[axis]).movedim(-1, axis)

@@ -1,0 +1,11 @@
+/* Texts of generated kernels; for the files of this room only. */
+#ifndef SP_IMPLEMENT_GENERATED_H
+#define SP_IMPLEMENT_GENERATED_H
+
+#include "implement/implement.h"
+
+/* The C text of kernel "nest" or "nest_lanes" for a nest. */
+sparta_status sp_implement_write(const char *kernel, const char *nest, sp_target target,
+                                 sp_text *out) SP_MUST;
+
+#endif

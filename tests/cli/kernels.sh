@@ -1,0 +1,56 @@
+#!/bin/sh
+# sparta kernel show: the kernels of a package, their C text, and what a nest becomes.
+. "$(dirname "$0")/bed.sh"
+silu="i*; x0: f32[i]; y0: f32[i]; t0 = sigmoid(x0); y0 = mul(t0,x0)"
+
+# ------------------------------------------------------------------ of a nest
+run 0 "kernel show --nest" kernel show --nest "$silu" --target avx2
+has out "target avx2" "the text says its target"
+has out " *     t0 = sigmoid(x0)" "and where it came from"
+has out "const vec t0 = sigmoidv(x0);" "and is C"
+hasnt out "INLINE" "without the headers that texts share"
+cp out own
+run 0 "kernel show --whole" kernel show --nest "$silu" --target portable --whole; has out "INLINE vec expv(vec x)" "with them it stands alone"
+cp out whole.c
+if [ -x /usr/bin/cc ]; then
+    if /usr/bin/cc -std=gnu11 -O1 -c whole.c -o whole.o 2> err; then good "a compiler takes it as it is"; else bad "a compiler takes it as it is"; fi
+fi
+run 0 "a nest with --quiet" kernel show --nest "$silu" --target avx2 --quiet; if cmp -s out own; then good "--quiet keeps the answer"; else bad "--quiet keeps the answer"; fi
+run 0 "a nest written otherwise" kernel show --nest " i* ;x0:f32[i];y0:f32[i];t0=sigmoid( x0 );y0=mul(t0,x0) " --target avx2 --json
+json "d['schema'] == 'sparta.kernel/1' and d['parameters'] == '$silu' and d['kernel'] == 'nest' and d['target'] == 'avx2' and 'sigmoidv' in d['text']" "kernel show --json"
+run 0 "a nest on panels" kernel show --nest "f t*; x0: lanes f32[t,f]; y0: lanes f32[t,f]; y0 = neg(x0)" --json; json "d['kernel'] == 'nest_lanes'" "is another kernel"
+for wrong in "" "i*" "i*; x0: f32[i]" "i*; x0: f32[i]; y0: f32[i]; y0 = expo(x0)" "i*; x0: f32[i]; y0: f32[i]; y0 = add(x0)" "i*; x0: f32[q]; y0: f32[i]; y0 = exp(x0)" "i; x0: f32[i]; y0: f32[i]; y0 = exp(x0)" \
+    "i*; x0: f99[i]; y0: f32[i]; y0 = exp(x0)" "i*; x0: f32[i]; y0: f32[i]; y0 = exp(t3)" "i@segment*; x0: f32[i]; y0: f32[i]; y0 = exp(x0)"; do
+    run 2 "the nest '$wrong'" kernel show --nest "$wrong"; complains "the nest '$wrong'"
+done
+run 2 "a nest for no target" kernel show --nest "$silu" --target avx3; complains "a nest for no target"
+run 2 "kernel show of nothing" kernel show; complains "kernel show of nothing"
+run 2 "a flag of bench" kernel show --nest "$silu" --m 8; has err "--m" "is refused by its name"
+run 2 "a flag of show" kernel bench --nest "$silu"; has err "--nest" "is refused by its name"
+run 2 "a nest and a package" kernel show x.sparta --nest "$silu"; complains "a nest and a package"
+run 2 "a nest and a number" kernel show --nest "$silu" --number 1; complains "a nest and a number"
+
+# ------------------------------------------------------------------ of a package
+run 0 "compile" compile "$root/tests/fixtures/llama-script.onnx" --no-measure --target avx2 -o llama.sparta
+run 0 "kernel show" kernel show llama.sparta; has out "nest" "lists generated kernels"; has out "linear" "and the others"
+run 0 "kernel show --json" kernel show llama.sparta --json
+json "[k['number'] for k in d['kernels']] == list(range(len(d['kernels']))) and any(k['kernel'] == 'nest' and k['parameters'].startswith('i') and k['nodes'] > len(k['steps']) > 0 for k in d['kernels'])" "chains are counted"
+json "all(t['name'] == 'avx2' and t['bytes'] > 0 for k in d['kernels'] for t in k['targets']) and all(k['bytes'] == sum(t['bytes'] for t in k['targets']) for k in d['kernels'])" "code has its target and size"
+run 0 "kernel show as a table" kernel show llama.sparta --table csv; has out "number,kernel,steps,nodes,first,target,bytes,parameters" "kernel show --table"
+run 0 "kernel show --number" kernel show llama.sparta --number 0; has out "KERNEL void sp_kernel_" "the text of one"
+cp out first
+run 0 "kernel show --number --json" kernel show llama.sparta --number 0 --json; json "d['number'] == 0 and d['steps'] and d['text'] == open('first').read()" "the same as JSON"
+if command -v python3 > /dev/null; then
+    step=$("$S" kernel show llama.sparta --json | python3 -c "import json, sys; print(json.load(sys.stdin)['kernels'][0]['steps'][0])")
+    run 0 "kernel show --step" kernel show llama.sparta --step "$step"
+    if cmp -s out first; then good "of a step by its name"; else bad "of a step by its name"; fi
+fi
+run 2 "a number that is none" kernel show llama.sparta --number 1000; complains "a number that is none"
+run 2 "a step that is none" kernel show llama.sparta --step nobody; complains "a step that is none"
+run 2 "a step and a number" kernel show llama.sparta --step nobody --number 1; complains "a step and a number"
+run 2 "a package and a target" kernel show llama.sparta --target avx2; complains "a package and a target"
+run 1 "kernel show of a missing file" kernel show missing.sparta; complains "kernel show of a missing file"
+run 1 "kernel show of what is no package" kernel show "$root/tests/fixtures/llama-script.onnx"; complains "kernel show of what is no package"
+run 0 "compile without code" compile "$root/tests/fixtures/mlp-script.onnx" --no-measure --target portable -o plain.sparta
+run 0 "kernel show without code" kernel show plain.sparta --json; json "all(k['targets'] == [] and k['bytes'] == 0 for k in d['kernels'])" "no code, no bytes"
+finish

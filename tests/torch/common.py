@@ -1,0 +1,57 @@
+"""What the tests of the PyTorch door share: counting results, and asking for errors."""
+
+import os
+import sys
+import tempfile
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# torch's own bfloat16 product dies where the CPU names AMX and the virtual machine does not let it be used; read at the first product.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+sys.path.insert(0, os.path.join(ROOT, "python"))  # `import sparta` is the package of this clone, over build/release
+
+
+class Tests:
+    """Runs named checks, prints `ok NAME` or `not ok NAME` with the reason, and ends with the counts."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+        self.work = tempfile.TemporaryDirectory(prefix="sparta-test-")
+        self.only = sys.argv[1:]  # words; a check runs when its name has one of them
+
+    def check(self, name, function, *arguments, **more):
+        """A check fails by an exception; what it returns is shown beside its name."""
+        if self.only and not any(word in name for word in self.only):
+            return
+        try:
+            said = function(*arguments, **more)
+            self.passed += 1
+            print(f"ok {name}" + (f"  {said}" if said else ""), flush=True)
+        except Exception as error:
+            self.failed += 1
+            print(f"not ok {name}: {error}", flush=True)
+            if not isinstance(error, AssertionError):
+                traceback.print_exc(file=sys.stdout)
+
+    def finish(self):
+        self.work.cleanup()
+        if not self.passed + self.failed:
+            print("no check was run")
+            self.failed = 1
+        print(f"{self.passed} passed, {self.failed} failed")
+        return 1 if self.failed else 0
+
+
+def need(condition, said):
+    if not condition:
+        raise AssertionError(said)
+
+
+def refused(kind, words, function, *arguments, **more):
+    """It must fail by this kind of exception, whose one line has these words."""
+    try:
+        function(*arguments, **more)
+    except kind as error:
+        need(words in str(error) and "\n" not in str(error).strip(), f"said {str(error)!r}, which lacks {words!r}")
+        return error
+    raise AssertionError("it was accepted")

@@ -1,0 +1,89 @@
+"""sparta.compile of torch modules, masked and packed ones too: the package gives the module's answer, under the names of its parameters."""
+
+import os
+import sys
+
+import numpy as np
+import torch
+from torch import nn
+
+from common import Tests, need, refused
+
+import sparta  # common.py says where it is
+
+tests = Tests()
+os.environ["XDG_CACHE_HOME"] = tests.work.name
+torch.manual_seed(0)
+QUICK = {"no_measure": 1, "context": {"cache_dir": "", "compiler": ""}}
+X = torch.randn(6, 64)
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8)).eval()
+
+
+def close(got, want):
+    want = want.detach().numpy()
+    need(got.shape == want.shape and np.abs(got - want).max() <= 1e-5 * max(np.abs(want).max(), 1), f"off by {np.abs(got - want).max()}")
+
+
+def modules():
+    for form in (mlp(), sparta.sparsify_(mlp(), "4x1:0.75"), nn.Sequential(sparta.nn.SparseLinear(nn.Linear(64, 32), pattern="4x1:0.75"))):
+        before = [type(m) for m in form.modules()]
+        package = sparta.compile(form, example_inputs=X, **QUICK)
+        close(package.run({"input": X})["output"], form(X))
+        need([type(m) for m in form.modules()] == before, "the module was changed")
+    model = sparta.sparsify_(mlp(), {"0": "4x1:0.75"})
+    package = sparta.compile(model, os.path.join(tests.work.name, "m.sparta"), example_inputs=(X,), dims={"batch": (1, 8, 64)}, **QUICK)
+    need(package.inputs["input"][1] == (None, 64), package.inputs)
+    more = torch.randn(33, 64)
+    close(package.run({"input": more})["output"], model(more))
+    gone = np.ones((8, 32), np.uint8)
+    gone[:4] = 0
+    package = sparta.compile(mlp(), example_inputs=X, masks={"2.weight": gone}, **QUICK)
+    need(package.layers[-1]["shape"] == [8, 32] or package.layers[-1]["density"] < 1, "masks by the names of parameters")
+    s = sparta.Schedule()
+    s["2.weight"].sparsify("magnitude(1x1, 0.5)")
+    need(sparta.compile(mlp(), example_inputs=X, schedule=s, **QUICK).layers[-1]["density"] <= 0.6, "schedules by the names of parameters")
+
+
+def bert():
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, vocab_size=50, max_position_embeddings=32)
+    model = sparta.sparsify_(BertModel(config).eval(), {"encoder.*": "4x1:0.75"})
+    inputs = {"input_ids": torch.arange(12).reshape(2, 6), "attention_mask": torch.ones(2, 6, dtype=torch.long)}
+    package = sparta.compile(model, example_inputs=inputs, **QUICK)
+    answer, want = package.run(inputs), model(**inputs)
+    close(answer["last_hidden_state"], want.last_hidden_state)
+    close(answer["pooler_output"], want.pooler_output)
+
+
+def large():
+    """Weights beyond what one ONNX file holds lie beside it; the package does not need them afterwards."""
+    from sparta import _export
+
+    most, _export.LARGEST = _export.LARGEST, 10
+    try:
+        model = sparta.sparsify_(mlp(), "4x1:0.75")
+        package = sparta.compile(model, example_inputs=X, **QUICK)
+        close(package.run({"input": X})["output"], model(X))
+    finally:
+        _export.LARGEST = most
+
+
+class ByValue(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+
+def refusals():
+    refused(ValueError, "example_inputs", sparta.compile, mlp())
+    refused(ValueError, "'batch'", sparta.compile, mlp(), example_inputs=X, dims={"tokens": 3})
+    refused(TypeError, "torch.nn.Module", sparta.compile, 3)
+    refused(ValueError, "ONNX", sparta.compile, ByValue(), example_inputs=X)
+
+
+for name, function in {"modules": modules, "transformers' BERT": bert, "weights beside the file": large, "refusals": refusals}.items():
+    tests.check(name, function)
+sys.exit(tests.finish())

@@ -1,0 +1,54 @@
+/* Products of heads with a constant matrix each become a Linear with those on its diagonal; what only looks like them stays. */
+#include "compile_small.h"
+
+#define HEADS                                                                                                \
+    "input x: f32[batch,sequence,8]\nconst to4: i64[4] = [0,0,2,4]\n" NODE("x4", "Reshape(x, to4)")          \
+        NODE("xh", "Transpose(x4) {perm=[0,2,1,3]}")
+#define AS_ONE                                                                                               \
+    "const minus: i64[1] = [-1]\nconst width: i64[1] = [4]\n" NODE("s", "Shape(x) {start=1, end=2}")         \
+        NODE("to3", "Concat(minus, s, width) {axis=0}") NODE("x3", "Reshape(xh, to3)")
+#define TIMES                                                                                                \
+    "const one: i64[1] = [1]\n" NODE("b", "Shape(x) {start=0, end=1}")                                       \
+        NODE("times", "Concat(b, one, one) {axis=0}")
+
+static const small cases[] = {
+    {"a matrix for each head", GRAPH HEADS "const c: f32[2,4,3] @\"c\"\n" NODE("y", "MatMul(xh, c)") OUT("y"),
+     "Linear=1 MatMul=0"},
+    {"repeated for items, turned",
+     GRAPH HEADS AS_ONE TIMES "const c: f32[2,3,4] @\"c\"\n" NODE("t", "Tile(c, times)")
+         NODE("ct", "Transpose(t) {perm=[0,2,1]}") NODE("y", "MatMul(x3, ct)") OUT("y"),
+     "Linear=1 MatMul=0 Tile=0"},
+    {"a size that is a multiple of another",
+     GRAPH HEADS AS_ONE TIMES
+     "const c: f32[2,4,3] @\"c\"\nconst i0: i64[1] = [0]\nconst three: i64[1] = [3]\n" NODE(
+         "t", "Tile(c, times)") NODE("z", "MatMul(x3, t)") NODE("n", "Shape(x3)")
+         NODE("n0", "Gather(n, i0) {axis=0}") "const ids: i64[1,1,3] = [2,0,1]\n" NODE(
+             "e", "Concat(n0, s, three) {axis=0}") NODE("i", "Expand(ids, e)")
+             NODE("y", "GatherElements(z, i) {axis=-1}") OUT("y"),
+     "Linear=1 MatMul=0 Tile=0 Gather=0"},
+    {"one matrix for all is a product as ever",
+     GRAPH HEADS "const c: f32[4,3] @\"c\"\n" NODE("y", "MatMul(xh, c)") OUT("y"), "Linear=1 MatMul=0"},
+};
+
+static const small misses[] = {
+    {"heads that are not put first",
+     GRAPH "input x: f32[batch,2,8]\nconst to4: i64[4] = [0,0,2,4]\n" NODE(
+         "x4", "Reshape(x, to4)") "const c: f32[2,4,3] @\"c\"\n" NODE("y", "MatMul(x4, c)") OUT("y"),
+     "Linear=0 MatMul=1"},
+    {"rows inside of heads",
+     GRAPH "input x: f32[batch,sequence,8]\nconst to4: i64[4] = [0,2,-1,4]\n" NODE(
+         "xh", "Reshape(x, to4)") "const c: f32[2,4,3] @\"c\"\n" NODE("y", "MatMul(xh, c)") OUT("y"),
+     "Linear=0 MatMul=1"},
+    {"features the other way round",
+     GRAPH "input x: f32[batch,sequence,8]\nconst to4: i64[4] = [0,0,4,2]\n" NODE("x4", "Reshape(x, to4)")
+         NODE("xh", "Transpose(x4) {perm=[0,3,1,2]}") "const c: f32[2,4,3] @\"c\"\n" NODE(
+             "y", "MatMul(xh, c)") OUT("y"),
+     "Linear=0 MatMul=1"},
+    {"a matrix for each item",
+     GRAPH "input x: f32[2,sequence,8]\nconst to4: i64[4] = [0,0,2,4]\n" NODE("x4", "Reshape(x, to4)") NODE(
+         "xh", "Transpose(x4) {perm=[2,0,1,3]}") "const c: f32[2,4,3] @\"c\"\n" NODE("y", "MatMul(xh, c)")
+         OUT("y"),
+     "Linear=0 MatMul=1"},
+};
+
+SMALL_TESTS(heads)

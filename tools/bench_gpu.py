@@ -1,0 +1,387 @@
+"""Times block-sparse products on a GPU against torch's dense product (cuBLAS), torch's BSR (Triton) and 2:4 (cuSPARSELt): make bench-gpu.
+
+    make bench-gpu GPU_ARGS="--out docs/benchmarks/gpu.md --commit abc1234"   everything, and the page
+    make bench-gpu GPU_ARGS=--quick                                           few cases, half a minute
+    make bench-gpu GPU_ARGS="--only decode"                                   rows whose name has the word
+    make bench-gpu GPU_ARGS=--tune                                            BSR with parameters that torch searches for (minutes for each)
+
+Everything is fp16 in one process. A time is of the device: 20 to 40 calls captured into a CUDA graph, the median of 9 replays over the number of calls. Weights for
+one token at a time are copies that take turns, more than the L2 cache holds. A ratio is dense time over ours. Large products run into the chip's
+limit of power: each dense time is taken right before the rows that are compared with it.
+"""
+
+import argparse
+import datetime
+import os
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+
+from sparta import _operators as ops  # noqa: E402
+from sparta import _reference  # noqa: E402
+from sparta import _torch as door  # noqa: E402
+from sparta._blocks import Blocks  # noqa: E402
+from sparta.nn import SparseLinear  # noqa: E402
+
+HALF = torch.float16
+CUBE = [(n, n, n) for n in (8192, 4096)]
+LEVELS = (0.8, 0.9, 0.95)
+
+
+def device_time(functions, calls=20, replays=9):
+    """Microseconds of one call; the functions take turns."""
+    functions = functions if isinstance(functions, list) else [functions]
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for f in functions * 2:
+            f()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for k in range(calls):
+            functions[k % len(functions)]()
+    return median(graph.replay, replays) / calls
+
+
+def event_time(f, calls=20, replays=9):
+    """The same without a graph, for what cannot be captured."""
+    f()
+    return median(lambda: [f() for _ in range(calls)], replays) / calls
+
+
+def median(run, replays):
+    run()
+    times = []
+    for _ in range(replays):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) * 1e3)
+    return statistics.median(times)
+
+
+# ---------------------------------------------------------------- subjects
+def numbers(*shape):
+    return torch.randn(*shape, device="cuda", dtype=HALF) / 8
+
+
+def blocks_of(rows, cols, block, sparsity):
+    """As many blocks as the sparsity says, at random places."""
+    down, right = rows // block, cols // block
+    grid = torch.zeros(down * right, dtype=torch.bool, device="cuda")
+    grid[torch.randperm(down * right, device="cuda")[: round(down * right * (1 - sparsity))]] = True
+    grid = grid.view(down, right)
+    pos = torch.zeros(down + 1, dtype=torch.int32, device="cuda")
+    pos[1:] = grid.sum(-1).cumsum(0)
+    return Blocks(pos, grid.nonzero()[:, 1].int(), None, (rows, cols), (block, block)).prepare()
+
+
+def values_of(blocks):
+    return numbers(blocks.crd.numel(), *blocks.block)
+
+
+def bsr_of(blocks, values):
+    return torch.sparse_bsr_tensor(blocks.pos, blocks.crd, values, blocks.shape)
+
+
+def bsr_time(bsr, x, tune, sparsity):
+    """The better of F.linear and torch's Triton kernel called by itself; None where it fails."""
+    from torch.sparse._triton_ops import bsr_dense_addmm
+
+    if tune:
+        from torch.sparse._triton_ops_meta import optimize_bsr_dense_addmm
+
+        optimize_bsr_dense_addmm(*bsr.shape, x.shape[0], *bsr.values().shape[1:], beta=0, dtype=HALF, sparsity=sparsity)
+    out = torch.empty(bsr.shape[0], x.shape[0], device="cuda", dtype=HALF)
+    found = []
+    for f in (lambda: F.linear(x, bsr), lambda: bsr_dense_addmm(out, bsr, x.t(), beta=0, out=out)):
+        for timer in (device_time, event_time):
+            try:
+                found.append(timer(f))
+                break
+            except Exception:
+                torch.cuda.synchronize()
+    return min(found, default=None)
+
+
+def semi_time(rows, cols, x):
+    """2:4 by cuSPARSELt; None where torch has none."""
+    try:
+        from torch.sparse import SparseSemiStructuredTensor, to_sparse_semi_structured
+
+        SparseSemiStructuredTensor._FORCE_CUTLASS = False
+        weight = numbers(rows, cols) * torch.tensor([1, 1, 0, 0], device="cuda", dtype=HALF).repeat(rows, cols // 4)
+        sparse = to_sparse_semi_structured(weight)
+        try:
+            return device_time(lambda: F.linear(x, sparse))
+        except Exception:
+            torch.cuda.synchronize()
+            return event_time(lambda: F.linear(x, sparse))
+    except Exception:
+        return None
+
+
+class NoDense:
+    """Fails where torch's dense product runs in place of a kernel of ours."""
+
+    def __enter__(self):
+        self._pattern = _reference._pattern
+
+        def fail(*_):
+            raise RuntimeError("no kernel took it: the dense product ran")
+
+        _reference._pattern = fail
+
+    def __exit__(self, *_):
+        _reference._pattern = self._pattern
+
+
+# ---------------------------------------------------------------- the tables
+class Page:
+    def __init__(self, options):
+        self.options, self.lines = options, []
+
+    def say(self, line=""):
+        print(line, flush=True)
+        self.lines.append(line)
+
+    def table(self, title, *columns):
+        self.say()
+        self.say(f"### {title}")
+        self.say()
+        self.say("| " + " | ".join(columns) + " |")
+        self.say("|" + "---|" * len(columns))
+
+    def row(self, *cells):
+        self.say("| " + " | ".join("-" if c is None else f"{c:.1f}" if isinstance(c, float) else str(c) for c in cells) + " |")
+
+    def wants(self, *names):
+        return not self.options.only or any(word in name for word in self.options.only for name in names)
+
+
+def times(dense, ours):
+    return None if not ours else f"**{dense / ours:.2f}x**"
+
+
+def attempt(page, name, f):
+    """One failing case does not end the others."""
+    try:
+        with torch.no_grad(), NoDense():
+            return f()
+    except Exception as error:
+        print(f"{name}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr, flush=True)
+        torch.cuda.synchronize()
+        return None
+
+
+def forward(page, cases):
+    if not page.wants("forward"):
+        return
+    page.table("y = x w', us", "tokens x outputs x inputs", "block", "sparsity", "dense", "sparta", "ratio", "torch BSR", "its ratio")
+    found = []
+    for (m, n, k), block, sparsity in cases:
+        x, weight = numbers(m, k), numbers(n, k)
+        calls = 20 if m * n * k > 2**36 else 40
+        dense = device_time(lambda: F.linear(x, weight), calls)
+        blocks = blocks_of(n, k, block, sparsity)
+        values = values_of(blocks)
+        found.append((dense, attempt(page, f"{m}x{n}x{k} {block}", lambda: device_time(lambda: door.linear(x, values, blocks), calls))))
+    # torch's BSR afterwards: its long runs heat the chip, and what follows would be measured at a lower clock.
+    for ((m, n, k), block, sparsity), (dense, ours) in zip(cases, found):
+        blocks = blocks_of(n, k, block, sparsity)
+        theirs = None if page.options.quick else bsr_time(bsr_of(blocks, values_of(blocks)), numbers(m, k), page.options.tune, sparsity)
+        page.row(f"{m} x {n} x {k}", f"{block}x{block}", f"{sparsity:.0%}", dense, ours, times(dense, ours), theirs, times(dense, theirs))
+
+
+def gradients(page, cases):
+    if not page.wants("gradients"):
+        return
+    page.table("Gradients alone: dx = dy w, and that of the values, dw = dy' x at the blocks, us", "tokens x outputs x inputs", "block", "sparsity", "dense dx", "sparta",
+               "ratio", "dense dw", "sparta", "ratio")
+    for (m, n, k), block, sparsity in cases:
+        x, dy, weight = numbers(m, k), numbers(m, n), numbers(n, k)
+        blocks = blocks_of(n, k, block, sparsity)
+        values = values_of(blocks)
+        pattern, sizes = (blocks.pos, blocks.crd, None, blocks.index), blocks.sizes
+        cells = []
+        for theirs, ours in (
+            (lambda: dy @ weight, lambda: ops.linear_turned(dy, values, *pattern, *sizes)),
+            (lambda: dy.t() @ x, lambda: ops.sample(dy.t()[None], x.t()[None], *pattern, *sizes, 1, 1.0)),
+        ):
+            dense = device_time(theirs)
+            took = attempt(page, f"gradient {m}x{n}x{k} {block}", lambda: device_time(ours))
+            cells += [dense, took, times(dense, took)]
+        page.row(f"{m} x {n} x {k}", f"{block}x{block}", f"{sparsity:.0%}", *cells)
+
+
+def training(page, cases):
+    """Forward and both gradients through the modules."""
+    if not page.wants("training"):
+        return
+    page.table("A layer trains: y, dx, dw and db through the module, us", "tokens x outputs x inputs", "block", "sparsity", "nn.Linear", "SparseLinear", "ratio")
+    for (m, n, k), block, sparsity in cases:
+        dense = torch.nn.Linear(k, n, device="cuda", dtype=HALF)
+        layer = SparseLinear(dense, weight_mask=blocks_of(n, k, block, sparsity).mask(), format=(block, block))
+        x, dy = numbers(m, k).requires_grad_(), numbers(m, n)
+        took = []
+        for module in (dense, layer):
+            wanted = (x, *module.parameters())
+
+            def both(module=module, wanted=wanted):
+                torch.autograd.grad(module(x), wanted, dy)
+
+            try:
+                with NoDense():
+                    took.append(device_time(both, 10))
+            except Exception as error:
+                print(f"training: {error}", file=sys.stderr)
+                took.append(None)
+        page.row(f"{m} x {n} x {k}", f"{block}x{block}", f"{sparsity:.0%}", *took, times(*took) if all(took) else None)
+
+
+def decode(page, cases):
+    if not page.wants("decode"):
+        return
+    page.table("Few tokens, weights that are in no cache, us", "tokens x outputs x inputs", "block", "sparsity", "dense", "sparta", "ratio", "of the weight TB/s", "torch BSR", "its ratio")
+    l2 = torch.cuda.get_device_properties(0).L2_cache_size
+    for (m, n, k), block, sparsity in cases:
+        x = numbers(m, k)
+        weights = [numbers(n, k) for _ in range(2)]
+        dense = device_time([lambda w=w: F.linear(x, w) for w in weights], 40)
+        del weights
+        blocks = blocks_of(n, k, block, sparsity)
+        bytes = blocks.crd.numel() * block * block * 2
+        copies = [values_of(blocks) for _ in range(max(2, 4 * l2 // bytes + 1))]
+        ours = attempt(page, f"decode {block}", lambda: device_time([lambda v=v: door.linear(x, v, blocks) for v in copies], 40))
+        theirs = None if page.options.quick else bsr_time(bsr_of(blocks, copies[0]), x, page.options.tune, sparsity)
+        page.row(f"{m} x {n} x {k}", f"{block}x{block}", f"{sparsity:.0%}", dense, ours, times(dense, ours), f"{bytes / ours * 1e-6:.2f}" if ours else None, theirs, times(dense, theirs))
+
+
+def half_time(weight, x):
+    """The product alone, and packing; the weight is packed once for each change of it."""
+    packed = ops.half_pack(weight)
+    if int(packed[-1]):
+        raise RuntimeError("the weight is not 2:4")
+    ours, wanted = ops.half_linear(x[:64], packed, None, *weight.shape), F.linear(x[:64].float(), weight.float())
+    if float((ours.float() - wanted).abs().max()) > 1e-2 * float(wanted.abs().max()):
+        raise RuntimeError("the answer is wrong")
+    return device_time(lambda: ops.half_linear(x, packed, None, *weight.shape)), device_time(lambda: ops.half_pack(weight))
+
+
+def semi(page):
+    if not page.wants("semi"):
+        return
+    page.table("2:4, and torch's (cuSPARSELt) beside, us; packing once for each change of the weight", "tokens x outputs x inputs", "dense", "sparta", "ratio", "packing",
+               "torch 2:4", "its ratio")
+    for m, n, k in CUBE:
+        x, weight = numbers(m, k), numbers(n, k)
+        weight *= (torch.rand(n, k // 4, 4, device="cuda").argsort(-1).argsort(-1) < 2).view(n, k)
+        with torch.no_grad():
+            dense, theirs = device_time(lambda: F.linear(x, weight)), semi_time(n, k, x)
+        ours, packing = attempt(page, f"2:4 {m}x{n}x{k}", lambda: half_time(weight, x)) or (None, None)
+        page.row(f"{m} x {n} x {k}", dense, ours, times(dense, ours), packing, theirs, times(dense, theirs))
+
+
+def host(page):
+    if not page.wants("host"):
+        return
+    page.table("Time of the host for one call, us: small layers, no gradients; with: forward only", "", "nn.Linear", "SparseLinear", "ratio")
+    dense = torch.nn.Linear(512, 512, device="cuda", dtype=HALF)
+    layer = SparseLinear(dense, weight_mask=blocks_of(512, 512, 64, 0.5).mask(), format=(64, 64))
+    x = numbers(16, 512)
+    for name, grad in (("no gradients", False), ("with gradients", True)):
+        best = [float("inf")] * 2
+        with torch.set_grad_enabled(grad):
+            for _ in range(15):
+                for k, module in enumerate((dense, layer)):
+                    torch.cuda.synchronize()
+                    begin = time.perf_counter()
+                    for _ in range(200):
+                        module(x)
+                    best[k] = min(best[k], (time.perf_counter() - begin) / 200 * 1e6)
+        page.row(name, *best, f"{best[1] / best[0]:.2f} of it")
+
+
+def masks(page):
+    if not page.wants("masks"):
+        return
+    page.table("update_mask on the device, ms", "weight", "block", "time")
+    layer = SparseLinear(torch.nn.Linear(8192, 8192, device="cuda", dtype=HALF), weight_mask=blocks_of(8192, 8192, 64, 0.9).mask(), format=(64, 64))
+    given = [blocks_of(8192, 8192, 64, 0.9).mask() for _ in range(2)]
+    took = []
+    for k in range(12):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        layer.update_mask(given[k % 2])
+        torch.cuda.synchronize()
+        took.append((time.perf_counter() - begin) * 1e3)
+    page.row("8192 x 8192", "64x64, 90%", f"{min(took):.2f}")
+
+
+def head(page):
+    facts = torch.cuda.get_device_properties(0)
+    try:
+        import pynvml  # type: ignore[import-not-found]
+
+        pynvml.nvmlInit()
+        driver = pynvml.nvmlSystemGetDriverVersion()
+    except Exception:
+        try:
+            with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
+                driver = next(word for word in file.readline().split() if word[0].isdigit())
+        except (OSError, StopIteration):
+            driver = "unknown"
+    page.say("# Block-sparse products on the GPU")
+    page.say()
+    page.say("`make bench-gpu GPU_ARGS=\"--out docs/benchmarks/gpu.md\"` makes this page. Everything is fp16 with sums in f32, in one process; a time is of the device, by replay of a")
+    page.say("CUDA graph, the median of 9. A ratio is the time of torch's dense product (cuBLAS) over the other: above 1 it is faster.")
+    page.say()
+    page.say(f"{facts.name}, {facts.multi_processor_count} multiprocessors, driver {driver}, CUDA {torch.version.cuda}, torch {torch.__version__}, Python {sys.version.split()[0]}, "
+             f"{datetime.date.today()}, commit {page.options.commit}.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--out")
+    parser.add_argument("--commit", default="unknown")
+    page = Page(options := parser.parse_args())
+    if not torch.cuda.is_available():
+        sys.exit(f"bench-gpu: torch {torch.__version__} sees no GPU")
+    torch.manual_seed(0)
+    head(page)
+    large, small, two = CUBE[0], CUBE[1], (4096, 768, 3072)
+    layer, few = (4096, 3072, 768), (16, 8192, 28672)
+    if options.quick:
+        forward(page, [(large, 128, 0.9), (large, 64, 0.9), (large, 32, 0.9), (two, 64, 0.9)])
+        gradients(page, [(large, 64, 0.9)])
+        training(page, [(large, 64, 0.9)])
+        decode(page, [(few, 64, 0.9)])
+    else:
+        squares = [(shape, block, level) for shape in (large, small) for block in (128, 64, 32, 16) for level in LEVELS]
+        forward(page, [*squares, (two, 64, 0.9), (layer, 64, 0.9)])
+        gradients(page, [*((large, block, 0.9) for block in (128, 64, 32, 16)), (large, 64, 0.8), (large, 64, 0.95), (small, 64, 0.9), (two, 64, 0.9), (layer, 64, 0.9)])
+        training(page, [(large, 128, 0.9), (large, 64, 0.9), (small, 64, 0.9), (two, 64, 0.9)])
+        decode(page, [(few, block, level) for block in (64, 128, 32) for level in LEVELS])
+        semi(page)
+    host(page)
+    masks(page)
+    if options.out:
+        with open(options.out, "w", encoding="utf-8") as file:
+            file.write("\n".join(page.lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
