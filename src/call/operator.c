@@ -120,8 +120,8 @@ static void place(const sparta_operator *op, const sparta_tensor *array, int n, 
     b->workers = (int)SP_MIN(SP_MAX(b->job.panels, 1), most);
     for (int i = 0; i < n; i++) {
         const int at = op->late[i].at, slot = at < 0 ? n_in : at;
-        b->rows[slot] = array[i];
-        b->operand[slot] = (sp_operand){.layout = op->call.job.in[slot].layout, .tensor = array[i]};
+        b->rows[slot] = sp_tensor_placed(&array[i]);
+        b->operand[slot] = (sp_operand){.layout = op->call.job.in[slot].layout, .tensor = b->rows[slot]};
         if (is_in_lanes(b, slot)) place_lanes(op, b, slot);
     }
     if (!is_in_lanes(b, n_in)) b->workers = most; /* parts of all rows, not panels */

@@ -103,7 +103,7 @@ static sparta_status check_input(run *r, const sparta_named_tensor *in)
         return sp_fail(r->cx, SPARTA_E_USAGE, "run: input '%.200s' has no data or impossible dims", v->name);
     for (int i = 0; i < t->rank; i++)
         if (sp_expr_is_symbol(v->dims.dim[i], &symbol)) SP_TRY(bind_symbol(r, v, symbol, t->dim[i]));
-    r->t[v->id] = *t;
+    r->t[v->id] = sp_tensor_placed(t);
     return SPARTA_OK;
 }
 

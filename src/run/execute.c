@@ -343,7 +343,7 @@ sparta_status sp_session_prepare(sparta_ctx *cx, sparta_session *s)
         SP_TRY(sp_session_layout(cx, s));
     for (int i = 0; i < s->plan->n_inputs; i++) {
         run_value *r = &s->value[s->plan->input[i]->id];
-        r->tensor = r->given->tensor;
+        r->tensor = sp_tensor_placed(&r->given->tensor);
     }
     return SPARTA_OK;
 }

@@ -33,6 +33,14 @@ int64_t sparta_tensor_elements(const sparta_tensor *t)
     return n;
 }
 
+sparta_tensor sp_tensor_placed(const sparta_tensor *t)
+{
+    static _Alignas(64) char nowhere[64];
+    sparta_tensor placed = *t;
+    if (!t->data && sparta_tensor_elements(t) == 0) placed.data = nowhere;
+    return placed;
+}
+
 /* Zero dims count as 1 for the limit, so that the strides of an empty tensor fit too. */
 sparta_status sp_tensor_bytes(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim, size_t *out)
 {

@@ -48,6 +48,9 @@ sparta_status sp_tensor_alloc(sparta_ctx *cx, sparta_dtype dtype, int rank, cons
 sparta_status sp_tensor_alloc_in(sp_arena *a, sparta_dtype dtype, int rank, const int64_t *dim,
                                  sparta_tensor *out) SP_MUST;
 bool sp_tensor_contiguous(const sparta_tensor *t); /* row-major without gaps */
+/* What a caller gave, as it may go on: callers may leave the data of a tensor without elements NULL, and inside it is some address, so that
+ * no reader adds an offset to NULL. */
+sparta_tensor sp_tensor_placed(const sparta_tensor *t);
 /* E_UNSUPPORTED when the data lies on another device; the message begins with what it is, "input", and its name. */
 sparta_status sp_tensor_on_cpu(sparta_ctx *cx, const sparta_tensor *t, const char *what,
                                const char *name) SP_MUST;
