@@ -67,7 +67,9 @@ static sparta_status constant_type(sp_graph_reader *r, sparta_tensor *out)
     if (!typed || !sp_dims_const(&dims, dim))
         return sp_graph_bad(r, "a constant has a type and numbers as dims");
     *out = sparta_tensor_view(dtype, dims.rank, dim, NULL);
-    if (sparta_tensor_elements(out) < 0) return sp_graph_bad(r, "the dims are too large");
+    size_t bytes;
+    if (sp_tensor_bytes(r->cx, dtype, dims.rank, dim, &bytes) != SPARTA_OK)
+        return sp_graph_bad(r, "the dims are too large");
     return SPARTA_OK;
 }
 

@@ -384,6 +384,7 @@ static void bad_texts(void **state)
         {"graph \"\"\nconst x: f32[n] = [1]\n", "numbers as dims"},
         {"graph \"\"\nconst x: f32[-1] = []\n", "negative"},
         {"graph \"\"\nconst x: f32[9223372036854775807,9223372036854775807] @\"w\"\n", "too large"},
+        {"graph \"\"\nconst x: f32[9223372036854775806,0] @\"w\"\n", "too large"},
         {"graph \"\"\nconst x: i8[1] = [128]\n", "of this type"},
         {"graph \"\"\nconst x: u8[1] = [-1]\n", "of this type"},
         {"graph \"\"\nconst x: bool[1] = [2]\n", "of this type"},
