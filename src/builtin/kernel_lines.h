@@ -190,6 +190,26 @@ static void twice(uint32_t *restrict y, const uint32_t *restrict x, int64_t n)
     for (int64_t i = 0; i < n; i++) y[2 * i] = y[2 * i + 1] = x[i];
 }
 
+/* Bools, in bytes. */
+typedef signed char bytes __attribute__((vector_size(4 * LANES), may_alias, aligned(1)));
+#define LOGIC(name, of)                                                                                      \
+    static void name(uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n)                              \
+    {                                                                                                        \
+        int64_t i = 0;                                                                                       \
+        for (; i + 4 * LANES <= n; i += 4 * LANES) {                                                         \
+            const bytes p = *(const bytes *)(a + i) != 0, q = *(const bytes *)(b + i) != 0;                  \
+            *(bytes *)(y + i) = (of)&1;                                                                      \
+        }                                                                                                    \
+        for (; i < n; i++) {                                                                                 \
+            const int p = a[i] != 0, q = b[i] != 0;                                                          \
+            y[i] = (of)&1;                                                                                   \
+        }                                                                                                    \
+    }
+LOGIC(both, p &q)
+LOGIC(either, p | q)
+LOGIC(differ, p ^ q)
+LOGIC(neither, ~(p | q))
+
 /* y *= a x */
 static void multiply_by(float *restrict y, const float *restrict x, int64_t n, float a)
 {

@@ -27,6 +27,7 @@ enum {
 };
 
 typedef float vec __attribute__((vector_size(4 * LANES), may_alias, aligned(4)));
+typedef int lane_ints __attribute__((vector_size(4 * LANES)));
 typedef float four __attribute__((vector_size(16), may_alias, aligned(4)));
 typedef int four_ints __attribute__((vector_size(16)));
 #define INLINE static inline __attribute__((always_inline))
@@ -162,13 +163,64 @@ static float dot(const float *x, const float *y, int64_t n)
     return all;
 }
 
+/* One vector whose lane j is the sum of s[j]: halves of two are put side by side and added, then quarters, ... */
+#define LOW(lane, h)        ((lane) & (h) ? (lane) - (h) + LANES : (lane))
+#define HIGH(lane, h)       ((lane) & (h) ? (lane) + LANES : (lane) + (h))
+#define FOUR_LANES(M, l, h) M(l, h), M((l) + 1, h), M((l) + 2, h), M((l) + 3, h)
+#if defined(__AVX512F__)
+#define EACH_LANE(M, h) FOUR_LANES(M, 0, h), FOUR_LANES(M, 4, h), FOUR_LANES(M, 8, h), FOUR_LANES(M, 12, h)
+#define HALVES(DO)      DO(8) DO(4) DO(2) DO(1)
+#elif defined(__AVX2__)
+#define EACH_LANE(M, h) FOUR_LANES(M, 0, h), FOUR_LANES(M, 4, h)
+#define HALVES(DO)      DO(4) DO(2) DO(1)
+#else
+#define EACH_LANE(M, h) FOUR_LANES(M, 0, h)
+#define HALVES(DO)      DO(2) DO(1)
+#endif
+#define FOLD_SUMS(h)                                                                                         \
+    UNROLL for (int i = 0; i < h; i++) s[i] =                                                                \
+        __builtin_shuffle(s[i], s[i + h], (lane_ints){EACH_LANE(LOW, h)}) +                                  \
+        __builtin_shuffle(s[i], s[i + h], (lane_ints){EACH_LANE(HIGH, h)});
+INLINE vec sums_of(vec *s)
+{
+    HALVES(FOLD_SUMS)
+    return s[0];
+}
+
+/* LANES of them at once. */
+static void dots(const float *x, const float *b, int64_t b_col, int64_t n, float *c)
+{
+    vec sum[LANES] = {{0}};
+    const float *y[LANES / 3 + 1];
+    int64_t k = 0;
+    UNROLL for (int j = 0; j < LANES; j += 3) y[j / 3] = b + j * b_col;
+    for (; k + LANES <= n; k += LANES) {
+        const vec now = *(const vec *)(x + k);
+        UNROLL for (int j = 0; j < LANES; j++) sum[j] += now * *(const vec *)(y[j / 3] + j % 3 * b_col);
+        UNROLL for (int j = 0; j < LANES; j += 3) y[j / 3] += LANES;
+    }
+    vec all = sums_of(sum);
+    for (; k < n; k++)
+        for (int j = 0; j < LANES; j++) all[j] += x[k] * b[j * b_col + k];
+    *(vec *)c = all;
+}
+
+static void multiply_by_dots(const sp_block *p)
+{
+    for (int64_t i = 0; i < p->m; i++) {
+        const float *a = p->a + i * p->a_row;
+        float *c = p->c + i * p->c_row;
+        int64_t j = 0;
+        for (; j + LANES <= p->n; j += LANES) dots(a, p->b + j * p->b_col, p->b_col, p->k, c + j);
+        for (; j < p->n; j++) c[j] = dot(a, p->b + j * p->b_col, p->k);
+    }
+}
+
 static void multiply(const sp_block *p)
 {
     float panel[DEPTH * WIDE] __attribute__((aligned(64)));
     if (p->m <= 2 && p->a_col == 1 && p->b_row == 1 && p->b_col != 1) {
-        for (int64_t i = 0; i < p->m; i++)
-            for (int64_t j = 0; j < p->n; j++)
-                p->c[i * p->c_row + j] = dot(p->a + i * p->a_row, p->b + j * p->b_col, p->k);
+        multiply_by_dots(p);
         return;
     }
     int64_t j = 0;

@@ -79,6 +79,11 @@ typedef struct sp_quick_kernels {
     void (*mix)(float *y, const float *const *x, const float *weight, int64_t lines, int64_t n);
     /* y[2 i] = y[2 i + 1] = x[i] */
     void (*twice)(uint32_t *y, const uint32_t *x, int64_t n);
+    /* Bools. neither: of two that are the same it is what Not is. */
+    void (*both)(uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n);
+    void (*either)(uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n);
+    void (*differ)(uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n);
+    void (*neither)(uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n);
     /* y *= a x */
     void (*multiply_by)(float *y, const float *x, int64_t n, float a);
     /* Sums of lines, and the largest of each place. */

@@ -149,14 +149,14 @@ sp_nest_arg sp_build_input(sp_build *b, int i)
     return sp_build_input_at(b, i, axis);
 }
 
-sp_nest_arg sp_build_statement(sp_build *b, int word, sparta_dtype dtype, sp_nest_arg x, sp_nest_arg y,
-                               sp_nest_arg z)
+sp_nest_arg sp_build_of(sp_build *b, int word, sparta_dtype dtype, const sp_nest_arg *arg)
 {
     sp_nest *n = b->out;
     if (n->statements == SP_NEST_STATEMENTS) b->can = false;
     if (!b->can) return SP_NONE;
-    n->statement[n->statements] = (sp_nest_statement){
-        .word = word, .dtype = dtype, .n = sp_nest_word_row(word)->n, .arg = {x, y, z}, .stores = -1};
+    sp_nest_statement *s = &n->statement[n->statements];
+    *s = (sp_nest_statement){.word = word, .dtype = dtype, .n = sp_nest_word_row(word)->n, .stores = -1};
+    for (int i = 0; i < s->n; i++) s->arg[i] = arg[i];
     return (sp_nest_arg){SP_ARG_STATEMENT, n->statements++, 0};
 }
 

@@ -22,9 +22,15 @@ sp_nest_arg sp_build_input(sp_build *b, int i);
 /* The same with its axis k being axis[k] of the space (-1: index 0). */
 sp_nest_arg sp_build_input_at(sp_build *b, int i, const int *axis);
 sp_nest_arg sp_build_number(double v);
-sp_nest_arg sp_build_statement(sp_build *b, int word, sparta_dtype dtype, sp_nest_arg x, sp_nest_arg y,
-                               sp_nest_arg z);
+/* A word of as many arguments as it takes. */
+sp_nest_arg sp_build_of(sp_build *b, int word, sparta_dtype dtype, const sp_nest_arg *arg);
 #define SP_NONE ((sp_nest_arg){SP_ARG_NUMBER, 0, 0})
+/* One of three at most. */
+static inline sp_nest_arg sp_build_statement(sp_build *b, int word, sparta_dtype dtype, sp_nest_arg x,
+                                             sp_nest_arg y, sp_nest_arg z)
+{
+    return sp_build_of(b, word, dtype, (const sp_nest_arg[]){x, y, z});
+}
 /* f32 */
 static inline sp_nest_arg sp_build_1(sp_build *b, int word, sp_nest_arg x)
 {

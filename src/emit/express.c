@@ -354,19 +354,21 @@ static bool quantise(sp_build *b)
     sp_build_loops(b, &n->out[0]->dims, nothing);
     const sp_nest_arg x = sp_build_input(b, 0), scale = of_axis(b, 1);
     sp_nest_arg zero = sp_ops_has(n, 2) ? of_axis(b, 2) : NUMBER(0), v;
-    if (zero.kind != SP_ARG_NUMBER) zero = cast(b, zero, to ? SPARTA_F32 : SPARTA_I32);
+    const bool numbered = zero.kind == SP_ARG_NUMBER;
+    const sp_nest_arg shift = numbered || whole == SPARTA_I32 ? zero : cast(b, zero, SPARTA_I32);
     if (to) {
-        v = WORD2(add, WORD1(round, WORD2(div, x, scale)), zero);
-        /* NaN is the lowest number: min and max keep it, what compares false does not. */
-        const sp_nest_arg low = NUMBER((double)sp_dtype_lowest(whole)),
-                          high = NUMBER((double)sp_dtype_highest(whole));
-        v = sp_build_statement(b, SP_NEST_where, SPARTA_F32, less(b, low, v), v, low);
-        v = cast(b, cast(b, WORD2(min, v, high), SPARTA_I32),
-                 whole); /* it fits, so that 32 bits are enough */
+        /* Limits before the zero point is added: it is a whole number. */
+        const double low = (double)sp_dtype_lowest(whole), high = (double)sp_dtype_highest(whole);
+        if (!numbered) zero = cast(b, zero, SPARTA_F32);
+        v = sp_build_of(b, SP_NEST_steps, SPARTA_I32,
+                        (const sp_nest_arg[]){
+                            x, scale, numbered ? NUMBER(low - zero.number) : WORD2(sub, NUMBER(low), zero),
+                            numbered ? NUMBER(high - zero.number) : WORD2(sub, NUMBER(high), zero)});
+        if (!numbered || zero.number) v = sp_build_statement(b, SP_NEST_add, SPARTA_I32, v, shift, SP_NONE);
+        v = cast(b, v, whole);
     } else {
         v = whole == SPARTA_I32 ? x : cast(b, x, SPARTA_I32);
-        if (zero.kind != SP_ARG_NUMBER || zero.number)
-            v = sp_build_statement(b, SP_NEST_sub, SPARTA_I32, v, zero, SP_NONE);
+        if (!numbered || zero.number) v = sp_build_statement(b, SP_NEST_sub, SPARTA_I32, v, shift, SP_NONE);
         v = WORD2(mul, cast(b, v, SPARTA_F32), scale);
     }
     sp_build_output(b, 0, NULL, v);

@@ -75,6 +75,7 @@ static const struct {
     {SP_NEST_floor, "down($0)", NULL},
     {SP_NEST_ceil, "up($0)", NULL},
     {SP_NEST_round, "nearest($0)", NULL},
+    {SP_NEST_steps, "steps($0, $1, $2, $3)", NULL},
     {SP_NEST_exp, "expv($0)", NULL},
     {SP_NEST_expm1, "expm1v($0)", NULL},
     {SP_NEST_log, "logv($0)", NULL},
@@ -167,6 +168,7 @@ void sp_spell_arg(const sp_nest *n, const sp_nest_arg *a, const sp_spell_type *n
 static const sp_spell_type *arg_type(const sp_nest *n, const sp_nest_statement *s)
 {
     const sp_nest_kind kind = sp_nest_word_row(s->word)->kind;
+    if (kind == SP_KIND_STEPS) return &sp_spell_vec;
     if (kind == SP_KIND_TEST || kind == SP_KIND_CHECK)
         for (int i = 0; i < s->n; i++)
             if (s->arg[i].kind != SP_ARG_NUMBER)
@@ -204,6 +206,16 @@ static void print_cast(const sp_nest *n, const sp_nest_statement *s, sp_text *ou
     sp_text_free(&arg);
 }
 
+/* Does a later statement read statement `at`? What is only stored is rounded or wrapped by that. */
+static bool is_read(const sp_nest *n, int at)
+{
+    for (int i = at + 1; i < n->statements; i++)
+        for (int k = 0; k < n->statement[i].n; k++)
+            if (n->statement[i].arg[k].kind == SP_ARG_STATEMENT && n->statement[i].arg[k].at == at)
+                return true;
+    return false;
+}
+
 /* Types narrower than what they are computed in: rounded, or wrapped. */
 static bool narrow(sparta_dtype d)
 {
@@ -218,8 +230,8 @@ static bool exact(const sp_nest *n)
     for (int i = 0; i < n->statements; i++) {
         const int word = n->statement[i].word;
         const sp_nest_kind kind = sp_nest_word_row(word)->kind;
-        if (kind == SP_KIND_TEST || kind == SP_KIND_CAST || word == SP_NEST_floor || word == SP_NEST_ceil ||
-            word == SP_NEST_round || word == SP_NEST_sign)
+        if (kind == SP_KIND_TEST || kind == SP_KIND_CAST || kind == SP_KIND_STEPS || word == SP_NEST_floor ||
+            word == SP_NEST_ceil || word == SP_NEST_round || word == SP_NEST_sign)
             return true;
     }
     return false;
@@ -251,7 +263,8 @@ void sp_spell_expression(const sp_nest *n, const sp_nest_statement *s, sp_text *
         return;
     }
     const sp_spell_type *t = arg_type(n, s);
-    const bool wraps = narrow(s->dtype) && s->word != SP_NEST_copy && s->word != SP_NEST_where;
+    const bool wraps = narrow(s->dtype) && s->word != SP_NEST_copy && s->word != SP_NEST_where &&
+                       is_read(n, (int)(s - n->statement));
     if (wraps)
         sp_text_printf(out, "from_%s(to_%s(", sparta_dtype_name(s->dtype), sparta_dtype_name(s->dtype));
     const bool test = sp_nest_word_row(s->word)->kind == SP_KIND_TEST;

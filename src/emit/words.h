@@ -459,6 +459,21 @@ INLINE vec up(vec x)
     return pick(r < x, with_sign(r + splat(1.f), x), r);
 }
 #endif
+INLINE ints whole(vec x) /* the nearest whole number, halves to even, of what fits */
+{
+#ifdef __AVX__
+    ints r;
+    __asm__("vcvtps2dq %1,%0" : "=v"(r) : "v"(x));
+    return r;
+#else
+    return __builtin_convertvector(nearest(x), ints);
+#endif
+}
+/* x / s as a whole number, inside of low and high, which are such; NaN is low. */
+INLINE ints steps(vec x, vec s, vec low, vec high)
+{
+    return whole(smaller(larger(x / s, low), high));
+}
 INLINE vec rsqrt(vec x) /* 1 / sqrt x; relative error 1.2e-7 */
 {
     return splat(1.f) / root(x);
@@ -548,15 +563,20 @@ INLINE vec sigmoidv(vec x)
 {
     return inverse(splat(1.f) + expv(at_most(-x, 80.f)));
 }
-/* tanh x; relative error 5e-7: u / (u + 2) with u = e^2|x| - 1 = 2^n (e^r - 1) + (2^n - 1), which loses nothing near 0 */
+/* tanh x; relative error 5e-7: x p(x^2) / q(x^2) up to 9, where it is 1 */
 INLINE vec tangent(vec x)
 {
-    const vec a = at_most(absolute(x), 10.f), y = a + a;
-    const vec t = y * splat(1.44269504f) + splat(12582912.f), n = t - splat(12582912.f);
-    const vec r = (y - n * splat(.693359375f)) - n * splat(-2.12194440e-4f);
-    const vec s = (vec)(((ints)t - splat_int(0x4b400000 - 127)) << 23);
-    const vec u = s * expm1_near(r) + (s - splat(1.f));
-    const vec h = u * inverse(u + splat(2.f));
+    const vec a = at_most(absolute(x), 9.f), t = a * a;
+    vec p = splat(1.33547982e-8f), q = splat(7.77661739e-7f);
+    p = p * t + splat(2.06091918e-5f);
+    q = q * t + splat(3.28564609e-4f);
+    p = p * t + splat(3.49559519e-3f);
+    q = q * t + splat(2.58770101e-2f);
+    p = p * t + splat(.133810312f);
+    q = q * t + splat(.467143476f);
+    p = p * t + splat(1.f);
+    q = q * t + splat(1.f);
+    const vec h = at_most(a * p / q, 1.f);
     return (vec)((ints)h | ((ints)x & splat_int((int)0x80000000u)));
 }
 INLINE vec softplus(vec x) /* ln(1 + e^x); relative error 5e-7 */

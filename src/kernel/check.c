@@ -103,6 +103,10 @@ static bool typed(const sp_nest *n, const sp_nest_statement *s)
         return s->dtype == SPARTA_BOOL && a[0] == a[1] &&
                (number(a[0]) || (a[0] == SPARTA_BOOL && s->word == SP_NEST_equal));
     case SP_KIND_CHECK: return s->dtype == SPARTA_BOOL && a[0] == SPARTA_F32;
+    case SP_KIND_STEPS:
+        for (int i = 0; i < s->n; i++)
+            if (s->arg[i].kind != SP_ARG_NUMBER && a[i] != SPARTA_F32) return false;
+        return s->dtype == SPARTA_I32;
     case SP_KIND_LOGIC: return s->dtype == SPARTA_BOOL && a[0] == s->dtype && a[s->n - 1] == s->dtype;
     case SP_KIND_CHOOSE:
         return known(s->dtype) && !wide(s->dtype) && a[0] == SPARTA_BOOL && s->arg[0].kind != SP_ARG_NUMBER &&

@@ -120,6 +120,7 @@ typedef enum {
     SP_KIND_CHOOSE,
     SP_KIND_CAST,
     SP_KIND_COPY,
+    SP_KIND_STEPS,
     SP_KIND_REDUCE
 } sp_nest_kind;
 typedef struct sp_nest_word {

@@ -167,11 +167,13 @@ static sparta_status make(sp_bed *b)
     SP_TRY(some_of(b, &b->out.rows, &b->got));
     double start = sp_now();
     SP_TRY(sp_call_builtin(b->cx, b->node, in, &b->answer));
-    if (sp_quick_has(b->node->op)) { /* a session runs that */
+    b->builtin_seconds = sp_now() - start;
+    /* A session runs the quick twin. The first call finds its memory cold, which no other contender is timed on. */
+    for (int i = 0; sp_quick_has(b->node->op) && (i == 0 || (i < 4 && b->builtin_seconds < .002)); i++) {
         start = sp_now();
         SP_TRY(sp_call_quick(b->cx, b->node, in, &b->got));
+        b->builtin_seconds = i == 0 ? sp_now() - start : SP_MIN(b->builtin_seconds, sp_now() - start);
     }
-    b->builtin_seconds = sp_now() - start;
     if (b->samples) b->builtin_seconds *= (double)b->r.tokens / b->samples;
     return find_slack(b);
 }

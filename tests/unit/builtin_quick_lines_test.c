@@ -1,5 +1,5 @@
 /* Twins that go along lines (builtin/quick.h) against their references: running sums, extremes, the k largest, gathers,
- * normalisations, by one thread and by three (sp_pool_create). */
+ * normalisations, bools, by one thread and by three (sp_pool_create). */
 #include "builtin_quick_bed.h"
 
 /* (outer, n, inner), with the axis in the middle: edges of vectors and of chunks, one element, one column. */
@@ -190,6 +190,44 @@ static void norms_far_from_zero(void **state)
     for (int k = 0; k < 3; k++) sp_free(cx, in[k].data);
 }
 
+/* ------------------------------------------------------------------ bools */
+static sparta_tensor random_bools(int rank, const int64_t *dim, uint64_t seed)
+{
+    sparta_tensor t;
+    sp_rng rng = sp_rng_seed(seed);
+    ok(sp_tensor_alloc(cx, SPARTA_BOOL, rank, dim, &t));
+    for (int64_t i = 0; i < sparta_tensor_elements(&t); i++) /* any byte but 0 is true */
+        ((uint8_t *)t.data)[i] = sp_rng_next(&rng) % 2 ? (uint8_t)(sp_rng_next(&rng) % 255 + 1) : 0;
+    return t;
+}
+
+static void logic(void **state)
+{
+    (void)state;
+    static const struct {
+        sp_op_id op;
+        sp_quick_fn fn;
+    } ops[] = {{SP_OP_And, sp_quick_And}, {SP_OP_Or, sp_quick_Or}, {SP_OP_Xor, sp_quick_Xor}};
+    static const int64_t one[3] = {1, 1, 1}, column[3] = {1, 3, 1}, image[3] = {2, 3, 5};
+    for (size_t i = 0; i < SP_COUNT(shapes); i++) {
+        const sparta_tensor out = sparta_tensor_view(SPARTA_BOOL, 3, shapes[i], NULL);
+        sparta_tensor a = random_bools(3, shapes[i], i + 1), b = random_bools(3, shapes[i], i + 50),
+                      c = random_bools(3, one, i);
+        for (size_t k = 0; k < SP_COUNT(ops); k++) {
+            twin(ops[k].op, ATTRS(), 2, (sparta_tensor[]){a, b}, 1, &out, ops[k].fn, true);
+            twin(ops[k].op, ATTRS(), 2, (sparta_tensor[]){a, c}, 1, &out, ops[k].fn, true);
+            twin(ops[k].op, ATTRS(), 2, (sparta_tensor[]){c, b}, 1, &out, ops[k].fn, true);
+        }
+        twin(SP_OP_Not, ATTRS(), 1, &a, 1, &out, sp_quick_Not, true);
+        sp_free(cx, a.data), sp_free(cx, b.data), sp_free(cx, c.data);
+    }
+    /* What repeats along some axes is left to others. */
+    sparta_tensor a = random_bools(3, image, 1), b = random_bools(3, column, 2);
+    const sparta_tensor out = sparta_tensor_view(SPARTA_BOOL, 3, image, NULL);
+    twin(SP_OP_And, ATTRS(), 2, (sparta_tensor[]){a, b}, 1, &out, sp_quick_And, false);
+    sp_free(cx, a.data), sp_free(cx, b.data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +241,7 @@ int main(void)
         cmocka_unit_test(gather_outside),
         cmocka_unit_test(norms),
         cmocka_unit_test(norms_far_from_zero),
+        cmocka_unit_test(logic),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

@@ -103,6 +103,10 @@ static double compute(int word, sparta_dtype d, const double *a)
     case SP_NEST_floor: return floor(a[0]);
     case SP_NEST_ceil: return ceil(a[0]);
     case SP_NEST_round: return nearbyint(a[0]);
+    case SP_NEST_steps: {
+        const double q = nearbyint((double)(float)(a[0] / a[1]));
+        return !(q > a[2]) ? a[2] : q < a[3] ? q : a[3];
+    }
     case SP_NEST_exp: return exp(a[0]);
     case SP_NEST_expm1: return expm1(a[0]);
     case SP_NEST_log: return log(a[0]);
