@@ -14,6 +14,15 @@ bool sp_quick_has(sp_op_id id)
     return table[id] != NULL;
 }
 
+const char *sp_builtin_digest(void)
+{
+#ifdef SP_BUILTIN_DIGEST
+    return SP_BUILTIN_DIGEST;
+#else
+    return "";
+#endif
+}
+
 sparta_status sp_builtin_quick(sparta_ctx *cx, sp_op_id id, const sp_op_args *args)
 {
     bool done = false;

@@ -17,6 +17,8 @@
 
 sparta_status sp_builtin_quick(sparta_ctx *cx, sp_op_id id, const sp_op_args *args) SP_MUST;
 bool sp_quick_has(sp_op_id id); /* there is a twin */
+/* Of the text of all references and twins: what was timed of one is true for this text. */
+const char *sp_builtin_digest(void);
 
 /* A twin. *done is false when it declines: then nothing was written, and the status is OK. */
 typedef sparta_status (*sp_quick_fn)(sparta_ctx *cx, const sp_op_args *args, bool *done);

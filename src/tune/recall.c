@@ -1,4 +1,5 @@
 /* recall: what is remembered of a task. Times of dense implements do not depend on the mask: they are remembered of any mask, too. */
+#include "builtin/quick.h"
 #include "tune/bed.h"
 #include <stdio.h>
 #include <string.h>
@@ -143,6 +144,7 @@ sparta_status sp_recall_code(sparta_ctx *cx, const sp_task *t, const sp_implemen
     if (im->parameters) im->parameters(im, t, &words);
     sparta_status s = words.status;
     if (s == SPARTA_OK && im->kernel) s = sp_implement_text(im->kernel, sp_text_str(&words), target, &text);
+    if (!im->kernel) sp_text_printf(&text, "%s", sp_builtin_digest());
     if (s == SPARTA_OK) s = text.status;
     const char *version = im->version ? im->version() : NULL;
     snprintf(out, 40, "%016lx%s%.20s", (unsigned long)sp_hash(sp_text_str(&text), text.size, 0),
