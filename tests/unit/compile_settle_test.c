@@ -100,9 +100,34 @@ static void readers_share_a_conversion(void **state)
     assert_true(fabs(us - (5 + 10 + 10 + 1 + 1 + 5 + 5)) < 1e-6);
 }
 
+/* Each node of a chain is faster in panels by itself, none leaves them alone, and all of them together are not worth the conversions. */
+static void a_chain_moves_as_one(void **state)
+{
+    (void)state;
+    static const char four[] =
+        "graph \"g\"\ninput x: f32[4,64]\ninput z: f32[4,64]\nnode a: ? = Add(x, z) \"a\"\n"
+        "node b: ? = Mul(a, z) \"b\"\nnode c: ? = Sub(b, x) \"c\"\nnode y: ? = Relu(c) \"y\"\n"
+        "output y\n";
+    static const made_up times[] = {{"a", &sp_implement_builtin, &sp_implement_map, 3, 2},
+                                    {"b", &sp_implement_builtin, &sp_implement_map, 3, 2},
+                                    {"c", &sp_implement_builtin, &sp_implement_map, 3, 2},
+                                    {"y", &sp_implement_builtin, &sp_implement_map, 3, 2}};
+    char said[128];
+    double us = SETTLE(four, times, 5, said);
+    assert_string_equal(said, "builtin builtin builtin builtin");
+    assert_true(fabs(us - 4 * 3) < 1e-6);
+    us = SETTLE(four, times, 1, said);
+    assert_string_equal(said, "map map map map");
+    assert_true(fabs(us - (1 + 1 + 4 * 2 + 1)) < 1e-6);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(few_tokens_pay_for_conversions),
-                                       cmocka_unit_test(alone), cmocka_unit_test(readers_share_a_conversion)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(few_tokens_pay_for_conversions),
+        cmocka_unit_test(alone),
+        cmocka_unit_test(readers_share_a_conversion),
+        cmocka_unit_test(a_chain_moves_as_one),
+    };
     return cmocka_run_group_tests(tests, enter, leave);
 }
