@@ -13,26 +13,16 @@ typedef struct copier {
     const sp_quick_kernels *kernels;
 } copier;
 
-/* Where the row of y's last dim at these indices comes from; -1: outside. */
-static int64_t source(const copier *c, const int64_t *index)
+/* Where in x the matrix `i` of y's last two dims comes from; -1: outside. */
+static int64_t source(const copier *c, int64_t i)
 {
     int64_t at = 0;
-    for (int i = c->y->rank - 2; i >= 0; i--) {
-        const int64_t k = c->from[i][index[i]];
+    for (int d = c->y->rank - 3; d >= 0; i /= c->y->dim[d], d--) {
+        const int64_t k = c->from[d][i % c->y->dim[d]];
         if (k < 0) return -1;
-        at += k * c->x->stride[i];
+        at += k * c->x->stride[d];
     }
     return at;
-}
-
-static void find_indices(const copier *c, int64_t row, int64_t *index)
-{
-    for (int i = c->y->rank - 2; i >= 0; row /= c->y->dim[i], i--) index[i] = row % c->y->dim[i];
-}
-
-static void advance(const copier *c, int64_t *index)
-{
-    for (int i = c->y->rank - 2; i >= 0 && ++index[i] == c->y->dim[i]; i--) index[i] = 0;
 }
 
 static void copy_rows(void *arg, int64_t from, int64_t to)
@@ -40,10 +30,11 @@ static void copy_rows(void *arg, int64_t from, int64_t to)
     const copier *c = arg;
     const int last = c->y->rank - 1;
     const int64_t n = c->y->dim[last], *index = c->from[last];
-    int64_t before = -1, outer[SPARTA_RANK]; /* before: where the row before came from */
-    find_indices(c, from, outer);
-    for (int64_t row = from; row < to; row++, advance(c, outer)) {
-        const int64_t at = source(c, outer);
+    const int64_t rows = last ? c->y->dim[last - 1] : 1, step = last ? c->x->stride[last - 1] : 0;
+    int64_t before = -1, base = 0; /* before: where the row before came from */
+    for (int64_t row = from, in = from % rows; row < to; row++, in = in + 1 < rows ? in + 1 : 0) {
+        if (row == from || in == 0) base = source(c, row / rows);
+        const int64_t k = last ? c->from[last - 1][in] : 0, at = base < 0 || k < 0 ? -1 : base + k * step;
         uint32_t *y = (uint32_t *)c->y->data + row * n;
         const uint32_t *x = (const uint32_t *)c->x->data + at;
         if (at < 0)
