@@ -3,9 +3,12 @@
  * when left alone.
  *
  *     peak = sum over threads of (work of a window / time of its best window)
+ *
+ * Memory is shared: what one thread reads while another waits is not there for both. So its windows are the same for all.
  */
 #include "device/device.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -16,7 +19,8 @@ typedef struct member {
     crew *all;
     pthread_t thread;
     int index;
-    double best; /* work a second */
+    double best;              /* work a second */
+    _Alignas(64) size_t done; /* bytes read, for bandwidth; its thread alone writes it */
 } member;
 struct crew {
     double (*work)(crew *all, int index); /* returns the best rate of one thread */
@@ -25,6 +29,9 @@ struct crew {
     int threads;
     uint8_t *memory; /* for bandwidth: `slice` bytes for each thread */
     size_t slice;
+    int made; /* threads that there are */
+    atomic_int ready;
+    atomic_bool stop;
     member members[MOST_THREADS];
 };
 
@@ -40,9 +47,11 @@ static double gather(crew *all)
 {
     bool made[MOST_THREADS] = {false};
     double sum = 0;
+    all->made = 1;
     for (int i = 0; i < all->threads; i++) {
         all->members[i] = (member){.all = all, .index = i};
         if (i > 0) made[i] = pthread_create(&all->members[i].thread, NULL, serve, &all->members[i]) == 0;
+        all->made += made[i];
     }
     serve(&all->members[0]);
     for (int i = 1; i < all->threads; i++)
@@ -178,9 +187,10 @@ double sp_peak_flops(sp_target t, int threads, double seconds)
 
 /* ------------------------------------------------------------------ memory
  * Each thread walks its own slice round and round; all slices together are several times the last cache, so
- * that a piece has left it when its turn comes again. A window is one piece. */
+ * that a piece has left it when its turn comes again. The first one looks at what all have read, window by window. */
 
-enum { PIECE = 4 << 20 };
+enum { PIECE = 256 << 10 };
+#define WINDOW_SECONDS 1e-3
 static const size_t most_memory = (size_t)256 << 20;
 
 typedef uint64_t words __attribute__((vector_size(16)));
@@ -194,20 +204,33 @@ static void read_piece(const uint8_t *from)
     (void)sink;
 }
 
+static size_t read_by_all(const crew *all)
+{
+    size_t sum = 0;
+    for (int i = 0; i < all->threads; i++) sum += __atomic_load_n(&all->members[i].done, __ATOMIC_RELAXED);
+    return sum;
+}
+
 static double best_bandwidth(crew *all, int index)
 {
     uint8_t *mine = all->memory + (size_t)index * all->slice;
-    double best = 0;
-    size_t at = 0;
+    size_t *done = &all->members[index].done, before = 0;
+    double best = 0, start = 0, end = 0;
     memset(mine, 1, all->slice); /* the thread that reads a page touches it first: it lies near */
-    double end = sp_now() + all->seconds;
-    do {
-        double start = sp_now();
+    atomic_fetch_add(&all->ready, 1);
+    for (size_t at = 0; !atomic_load(&all->stop); at = at + 2 * PIECE <= all->slice ? at + PIECE : 0) {
         read_piece(mine + at);
-        double took = sp_now() - start;
-        if (took > 0) best = SP_MAX(best, PIECE / took);
-        at = at + 2 * PIECE <= all->slice ? at + PIECE : 0;
-    } while (sp_now() < end);
+        __atomic_store_n(done, *done + PIECE, __ATOMIC_RELAXED);
+        if (index > 0 || atomic_load(&all->ready) < all->made) continue;
+        const double now = sp_now();
+        if (end == 0) end = now + SP_MAX(all->seconds, 2 * WINDOW_SECONDS);
+        if (start > 0 && now - start < WINDOW_SECONDS) continue;
+        const size_t sum = read_by_all(all);
+        if (start > 0) best = SP_MAX(best, (double)(sum - before) / (now - start));
+        start = now;
+        before = sum;
+        if (now >= end) atomic_store(&all->stop, true);
+    }
     return best;
 }
 
