@@ -204,25 +204,27 @@ def check(path):
     session.run(None, inputs_of(session))
 
 
-def sizes_of(session):
-    """{symbol: value} of a model's inputs: batch 1, LENGTH tokens, a cache of LENGTH."""
+def sizes_of(session, batch=1, length=LENGTH):
+    """{symbol: value} of a model's inputs: so many items and tokens, or a cache of so many tokens."""
     cached = any(i.name.startswith("past") for i in session.get_inputs())
     found = {}
     for i in session.get_inputs():
         for at, d in enumerate(i.shape):
             if not isinstance(d, int):
-                found[d] = 1 if at == 0 else LENGTH + 1 if cached and i.name == "attention_mask" else LENGTH
+                found[d] = batch if at == 0 else length + 1 if cached and i.name == "attention_mask" else length
     return found
 
 
-def inputs_of(session, seed=5):
+def inputs_of(session, batch=1, length=LENGTH, seed=5):
+    """Random inputs. Of several items all but the first are padded: the second half of their tokens is masked."""
     import numpy as np
 
-    random, sizes, made = np.random.default_rng(seed), sizes_of(session), {}
+    random, sizes, made = np.random.default_rng(seed), sizes_of(session, batch, length), {}
     for i in session.get_inputs():
         shape = [sizes.get(d, d) for d in i.shape]
         if i.name == "attention_mask":
             made[i.name] = np.ones(shape, np.int64)
+            made[i.name][1:, shape[1] // 2 + 1:] = 0
         elif "int" in i.type:
             made[i.name] = random.integers(3, 999, shape).astype(np.int64)
         else:
