@@ -79,8 +79,8 @@ $(B)/src/sparse/target_avx512.o $(B)/src/builtin/target_avx512.o: TARGET_CFLAGS 
 $(B)/src/sparse/target_avx2.o $(B)/src/builtin/target_avx2.o: TARGET_CFLAGS := -march=x86-64-v3
 endif
 # What times of builtins are remembered by: their text.
-BUILTIN_TEXT := $(wildcard src/builtin/*.c src/builtin/*.h src/builtin/*.def)
-$(B)/src/builtin/quick.o: $(BUILTIN_TEXT)
+BUILTIN_TEXT := $(sort $(wildcard src/builtin/*.c src/builtin/*.h src/builtin/*.def))
+$(B)/src/builtin/quick.o: $(BUILTIN_TEXT) $(B)/files
 $(B)/src/builtin/quick.o: TARGET_CFLAGS = -DSP_BUILTIN_DIGEST='"$(shell cat $(BUILTIN_TEXT) | cksum | tr ' ' -)"'
 # Embedded by .incbin as well.
 $(B)/src/cuda/texts.o: $(wildcard src/cuda/*.cu src/cuda/*.cuh src/cuda/*.h src/cuda/*.def)

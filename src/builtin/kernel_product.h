@@ -27,7 +27,6 @@ enum {
 };
 
 typedef float vec __attribute__((vector_size(4 * LANES), may_alias, aligned(4)));
-typedef int lane_ints __attribute__((vector_size(4 * LANES)));
 typedef float four __attribute__((vector_size(16), may_alias, aligned(4)));
 typedef int four_ints __attribute__((vector_size(16)));
 #define INLINE static inline __attribute__((always_inline))
@@ -178,9 +177,8 @@ static float dot(const float *x, const float *y, int64_t n)
 #define HALVES(DO)      DO(2) DO(1)
 #endif
 #define FOLD_SUMS(h)                                                                                         \
-    UNROLL for (int i = 0; i < h; i++) s[i] =                                                                \
-        __builtin_shuffle(s[i], s[i + h], (lane_ints){EACH_LANE(LOW, h)}) +                                  \
-        __builtin_shuffle(s[i], s[i + h], (lane_ints){EACH_LANE(HIGH, h)});
+    UNROLL for (int i = 0; i < h; i++) s[i] = __builtin_shufflevector(s[i], s[i + h], EACH_LANE(LOW, h)) +   \
+                                              __builtin_shufflevector(s[i], s[i + h], EACH_LANE(HIGH, h));
 INLINE vec sums_of(vec *s)
 {
     HALVES(FOLD_SUMS)

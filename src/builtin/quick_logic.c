@@ -1,6 +1,7 @@
 /* And, Or, Xor and Not of bools that lie side by side: a vector holds four times as many bytes as a generated kernel, which computes in words, takes
  * at once. Operands of one shape, or of one element. A byte that is not 0 is true. */
 #include "builtin/quick.h"
+#include <string.h>
 
 typedef struct logic {
     const uint8_t *a, *b;
@@ -9,16 +10,14 @@ typedef struct logic {
     void (*line)(uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n);
 } logic;
 
-enum { CHUNK = 1024 }; /* elements that are shared as one */
+enum { CHUNK = 1024 }; /* elements of a call: what is one for all is repeated so often */
 
 static void compute(void *arg, int64_t from, int64_t to)
 {
     const logic *l = arg;
     uint8_t same[2][CHUNK];
-    for (int64_t i = 0; i < CHUNK; i++) {
-        if (!l->a_step) same[0][i] = *l->a;
-        if (!l->b_step) same[1][i] = *l->b;
-    }
+    if (!l->a_step) memset(same[0], *l->a, CHUNK);
+    if (!l->b_step) memset(same[1], *l->b, CHUNK);
     for (int64_t i = from; i < to; i += CHUNK)
         l->line(l->y + i, l->a_step ? l->a + i : same[0], l->b_step ? l->b + i : same[1],
                 SP_MIN(to - i, (int64_t)CHUNK));

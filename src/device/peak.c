@@ -189,7 +189,7 @@ double sp_peak_flops(sp_target t, int threads, double seconds)
  * Each thread walks its own slice round and round; all slices together are several times the last cache, so
  * that a piece has left it when its turn comes again. The first one looks at what all have read, window by window. */
 
-enum { PIECE = 256 << 10 };
+enum { PIECE = 64 << 10 };
 #define WINDOW_SECONDS 1e-3
 static const size_t most_memory = (size_t)256 << 20;
 

@@ -355,7 +355,8 @@ static bool quantise(sp_build *b)
     const sp_nest_arg x = sp_build_input(b, 0), scale = of_axis(b, 1);
     sp_nest_arg zero = sp_ops_has(n, 2) ? of_axis(b, 2) : NUMBER(0), v;
     const bool numbered = zero.kind == SP_ARG_NUMBER;
-    const sp_nest_arg shift = numbered || whole == SPARTA_I32 ? zero : cast(b, zero, SPARTA_I32);
+    if (whole == SPARTA_I32 && (!numbered || zero.number)) b->can = false; /* the difference needs 33 bits */
+    const sp_nest_arg shift = numbered ? zero : cast(b, zero, SPARTA_I32);
     if (to) {
         /* Limits before the zero point is added: it is a whole number. */
         const double low = (double)sp_dtype_lowest(whole), high = (double)sp_dtype_highest(whole);

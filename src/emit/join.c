@@ -127,8 +127,8 @@ static bool heavy(const sp_nest *n)
 {
     for (int i = 0; i < n->statements; i++) {
         const int w = n->statement[i].word;
-        if (sp_nest_word_row(w)->costly || w == SP_NEST_div || w == SP_NEST_sqrt || w == SP_NEST_rsqrt ||
-            w == SP_NEST_reciprocal)
+        if (sp_nest_word_row(w)->costly || w == SP_NEST_div || w == SP_NEST_steps || w == SP_NEST_sqrt ||
+            w == SP_NEST_rsqrt || w == SP_NEST_reciprocal)
             return true;
     }
     return n->statements > 3;

@@ -563,10 +563,10 @@ INLINE vec sigmoidv(vec x)
 {
     return inverse(splat(1.f) + expv(at_most(-x, 80.f)));
 }
-/* tanh x; relative error 5e-7: x p(x^2) / q(x^2) up to 9, where it is 1 */
+/* tanh x; relative error 5e-7: x p(x^2) / q(x^2) up to 8.9, from where on it is 1 */
 INLINE vec tangent(vec x)
 {
-    const vec a = at_most(absolute(x), 9.f), t = a * a;
+    const vec a = at_most(absolute(x), 8.9f), t = a * a;
     vec p = splat(1.33547982e-8f), q = splat(7.77661739e-7f);
     p = p * t + splat(2.06091918e-5f);
     q = q * t + splat(3.28564609e-4f);

@@ -125,7 +125,7 @@ void sp_session_lend(sparta_session *s, const sparta_named_tensor *outputs, int 
         run_value *r = &s->value[sp_graph_find(s->plan, outputs[i].name)->id];
         if (r->lent || !may_lend(s, outputs, n, i)) continue; /* an output may be asked for twice */
         r->own = r->tensor;
-        r->tensor = outputs[i].tensor;
+        r->tensor = sp_tensor_placed(&outputs[i].tensor);
         r->lent = true;
     }
 }

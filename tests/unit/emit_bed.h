@@ -72,7 +72,8 @@ static double wrap(sparta_dtype d, int64_t v)
 static double compute(int word, sparta_dtype d, const double *a)
 {
     const bool whole = !sp_dtype_is_float(d);
-    const int64_t i = whole ? (int64_t)a[0] : 0, j = whole ? (int64_t)a[1] : 0;
+    const bool exact = whole && word != SP_NEST_steps; /* of whole numbers */
+    const int64_t i = exact ? (int64_t)a[0] : 0, j = exact ? (int64_t)a[1] : 0;
     switch (word) {
     case SP_NEST_copy: return a[0];
     case SP_NEST_cast:

@@ -63,6 +63,11 @@ static const char *const texts[] = {
     "t* | f; x0: lanes f32[t,f]; y0: lanes f32[t,f]; t0 = largest(x0); t1 = sub(x0,t0); t2 = exp(t1); t3 = "
     "sum(t2); y0 = div(t2,t3)",
     "h:3 f:4 t*; x0: lanes f32[t,8*h+f+4]; y0: lanes f32[t,8*h+f]; y0 = neg(x0)",
+    "i j*; x0: f32[i,j]; x1: f32[i]; y0: i8[i,j]; t0: i32 = steps(x0,x1,-100,27); t1: i32 = add(t0,-28); y0: "
+    "i8 = cast(t1)",
+    "i j*; x0: f32[i,j]; y0: i32[i,j]; y0: i32 = steps(x0,0.125,-7,8)",
+    /* what is narrow is wrapped for who reads it, and by storing it */
+    "i j*; x0: u8[i,j]; y0: u8[i,j]; y1: i32[i,j]; y0: u8 = mul(x0,x0); y1: i32 = cast(y0)",
 };
 
 static void check_sizes(const char *what, const sp_nest *n, kernel_fn fn)
