@@ -138,12 +138,11 @@ static sparta_status begin(settling *s)
 {
     lowering *l = s->l;
     const size_t nodes = (size_t)l->n_nodes + 1, values = (size_t)l->g->n_values + 1;
-    s->way = sp_arena_array(l->arena, nodes, sizeof *s->way);
     s->us = sp_arena_array(l->arena, nodes, sizeof *s->us);
     s->lies = sp_arena_array(l->arena, values, sizeof *s->lies);
     s->reads = sp_arena_array(l->arena, values, sizeof *s->reads);
     s->elements = sp_arena_array(l->arena, values, sizeof *s->elements);
-    if (!s->way || !s->us || !s->lies || !s->reads || !s->elements) return sp_ctx_status(l->cx);
+    if (!s->us || !s->lies || !s->reads || !s->elements) return sp_ctx_status(l->cx);
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *ln = &l->node[i];
         complete(ln);
@@ -178,10 +177,14 @@ static double total(const settling *s)
     return us;
 }
 
-static sparta_status sweep_from(settling *s, bool rows)
+/* Leaves the ways it came to in s->way, and what they take in *us. */
+static sparta_status sweep_from(settling *s, bool rows, double *us)
 {
+    s->way = sp_arena_array(s->l->arena, (size_t)s->l->n_nodes + 1, sizeof *s->way);
+    SP_NEED(s->l->cx, s->way);
     start(s, rows);
     for (int k = 0; k < SWEEPS && sweep(s); k++) SP_TRY(sp_check_cancel(s->l->cx));
+    *us = total(s);
     return SPARTA_OK;
 }
 
@@ -228,12 +231,15 @@ sparta_status sp_lower_settle(lowering *l)
     settling s = {.l = l};
     SP_TRY(begin(&s));
     SP_TRY(price(&s));
-    SP_TRY(sweep_from(&s, true));
-    const double in_rows = total(&s);
-    SP_TRY(sweep_from(&s, false));
-    if (in_rows < total(&s) * (1 - LOWER_NOISE)) SP_TRY(sweep_from(&s, true));
-    l->us = total(&s);
-    for (int i = 0; i < l->n_nodes; i++) take(l, &l->node[i], s.way[i]);
+    double in_rows;
+    SP_TRY(sweep_from(&s, true, &in_rows));
+    const sp_layout *way = s.way;
+    SP_TRY(sweep_from(&s, false, &l->us));
+    if (in_rows < l->us * (1 - LOWER_NOISE))
+        l->us = in_rows;
+    else
+        way = s.way;
+    for (int i = 0; i < l->n_nodes; i++) take(l, &l->node[i], way[i]);
     for (int i = 0; i < l->n_nodes; i++) SP_ASSERT(l->node[i].im);
     return SPARTA_OK;
 }

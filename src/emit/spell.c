@@ -210,9 +210,7 @@ static void print_cast(const sp_nest *n, const sp_nest_statement *s, sp_text *ou
 static bool is_read(const sp_nest *n, int at)
 {
     for (int i = at + 1; i < n->statements; i++)
-        for (int k = 0; k < n->statement[i].n; k++)
-            if (n->statement[i].arg[k].kind == SP_ARG_STATEMENT && n->statement[i].arg[k].at == at)
-                return true;
+        if (sp_nest_reads(&n->statement[i], at)) return true;
     return false;
 }
 

@@ -442,10 +442,7 @@ static bool lasts(const writer *w, int at)
     const sp_nest_statement *s = &w->n->statement[at];
     const int known = s->phase + sp_nest_reduces(s);
     for (int i = at + 1; i < w->n->statements; i++)
-        for (int k = 0; k < w->n->statement[i].n; k++) {
-            const sp_nest_arg *a = &w->n->statement[i].arg[k];
-            if (a->kind == SP_ARG_STATEMENT && a->at == at && w->n->statement[i].phase > known) return true;
-        }
+        if (w->n->statement[i].phase > known && sp_nest_reads(&w->n->statement[i], at)) return true;
     return false;
 }
 
@@ -475,9 +472,7 @@ static void load_between(writer *w, int phase, const char *count)
 static bool used_between(const writer *w, int at, int phase)
 {
     for (int i = at + 1; i < w->n->statements; i++)
-        for (int k = 0; outside(w, &w->n->statement[i], phase) && k < w->n->statement[i].n; k++)
-            if (w->n->statement[i].arg[k].kind == SP_ARG_STATEMENT && w->n->statement[i].arg[k].at == at)
-                return true;
+        if (outside(w, &w->n->statement[i], phase) && sp_nest_reads(&w->n->statement[i], at)) return true;
     return false;
 }
 

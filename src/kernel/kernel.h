@@ -134,6 +134,13 @@ static inline bool sp_nest_reduces(const sp_nest_statement *s)
 {
     return sp_nest_word_row(s->word)->kind == SP_KIND_REDUCE;
 }
+/* Is statement `at` an argument of s? */
+static inline bool sp_nest_reads(const sp_nest_statement *s, int at)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->arg[i].kind == SP_ARG_STATEMENT && s->arg[i].at == at) return true;
+    return false;
+}
 
 /* ------------------------------------------------------------------ text */
 /* Text to nest: everything is checked (names, arity, types, order: only what stands before is used; limits). E_FORMAT says what is wrong where. */

@@ -212,7 +212,6 @@ static sparta_status read_weight(reader *r)
     w.tensor = sparta_tensor_view(dtype, rank, dim, flat.data);
     if (flat.dtype != dtype || sparta_tensor_elements(&w.tensor) != flat.dim[0])
         return bad(r, "a weight's size does not fit its shape");
-    if (!flat.data) w.tensor.data = r->section[DISK_TABLES]; /* no elements: any address will do */
     return keep(r, w.name, &w);
 }
 
