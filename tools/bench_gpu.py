@@ -3,15 +3,16 @@
     make bench-gpu GPU_ARGS="--out docs/benchmarks/gpu.md --commit abc1234"   everything, and the page
     make bench-gpu GPU_ARGS=--quick                                           few cases, half a minute
     make bench-gpu GPU_ARGS="--only decode"                                   rows whose name has the word
-    make bench-gpu GPU_ARGS=--tune                                            BSR with parameters that torch searches for (minutes for each)
+    make bench-gpu GPU_ARGS=--tune                                            BSR with the best of 36 settings for each case (half a minute each)
 
-Everything is fp16 in one process. A time is of the device: 20 to 40 calls captured into a CUDA graph, the median of 9 replays over the number of calls. Weights for
-one token at a time are copies that take turns, more than the L2 cache holds. A ratio is dense time over ours. Large products run into the chip's
-limit of power: each dense time is taken right before the rows that are compared with it.
+Everything is fp16 in one process. A time is of the device: calls captured into a CUDA graph that takes about WINDOW ms, the median of TURNS * REPLAYS replays over the number of
+calls. What is compared takes turns. Large products run into the chip's limit of power, and the clock that one leaves behind is not that of the next: a turn begins with ALONE
+seconds of itself that nobody times. Weights for few tokens are copies that take turns, more than the L2 cache holds. A ratio is dense time over ours.
 """
 
 import argparse
 import datetime
+import itertools
 import os
 import statistics
 import sys
@@ -34,9 +35,28 @@ CUBE = [(n, n, n) for n in (8192, 4096)]
 LEVELS = (0.8, 0.9, 0.95)
 
 
-def device_time(functions, calls=20, replays=9):
-    """Microseconds of one call; the functions take turns."""
-    functions = functions if isinstance(functions, list) else [functions]
+WINDOW, TURNS, REPLAYS, ALONE = 15, 3, 5, 0.2
+
+
+def _captured(functions, calls):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for k in range(calls):
+            functions[k % len(functions)]()
+    return graph.replay
+
+
+def _elapsed(run):
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    run()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) * 1e3
+
+
+def _window(functions):
+    """A function that runs these in turns for about WINDOW ms, and how many calls it makes; what cannot be captured is called."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -44,30 +64,42 @@ def device_time(functions, calls=20, replays=9):
             f()
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for k in range(calls):
-            functions[k % len(functions)]()
-    return median(graph.replay, replays) / calls
+    once = min(_elapsed(lambda: [f() for f in functions]) for _ in range(3)) / len(functions)
+    calls = max(10, min(400, int(WINDOW * 1e3 / once)))
+    calls += -calls % len(functions)
+    try:
+        return _captured(functions, calls), calls
+    except Exception:
+        torch.cuda.synchronize()
+        return lambda: [functions[k % len(functions)]() for k in range(calls)], calls
 
 
-def event_time(f, calls=20, replays=9):
-    """The same without a graph, for what cannot be captured."""
-    f()
-    return median(lambda: [f() for _ in range(calls)], replays) / calls
+def _windows(subjects):
+    for subject in subjects:
+        try:
+            yield subject and _window(subject if isinstance(subject, list) else [subject])
+        except Exception as error:
+            print(f"{type(error).__name__}: {str(error)[:300]}", file=sys.stderr, flush=True)
+            torch.cuda.synchronize()
+            yield None
 
 
-def median(run, replays):
-    run()
-    times = []
-    for _ in range(replays):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        run()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3)
-    return statistics.median(times)
+def _alone(window):
+    end = time.perf_counter() + ALONE
+    while time.perf_counter() < end:
+        _elapsed(window)
+
+
+def compete(*subjects):
+    """Microseconds of one call of each subject, a function or several that take turns. None: it is None, or fails."""
+    windows = list(_windows(subjects))
+    taken = [[] for _ in windows]
+    for _ in range(TURNS):
+        for window, times_ in zip(windows, taken):
+            if window:
+                _alone(window[0])
+                times_ += [_elapsed(window[0]) / window[1] for _ in range(REPLAYS)]
+    return [statistics.median(t) if t else None for t in taken]
 
 
 # ---------------------------------------------------------------- subjects
@@ -94,39 +126,45 @@ def bsr_of(blocks, values):
     return torch.sparse_bsr_tensor(blocks.pos, blocks.crd, values, blocks.shape)
 
 
-def bsr_time(bsr, x, tune, sparsity):
-    """The better of F.linear and torch's Triton kernel called by itself; None where it fails."""
+def bsr_ways(bsr, x, tune):
+    """torch's BSR: F.linear, and its Triton kernel called by itself, with the settings that torch has or with the best of some."""
     from torch.sparse._triton_ops import bsr_dense_addmm
 
-    if tune:
-        from torch.sparse._triton_ops_meta import optimize_bsr_dense_addmm
-
-        optimize_bsr_dense_addmm(*bsr.shape, x.shape[0], *bsr.values().shape[1:], beta=0, dtype=HALF, sparsity=sparsity)
     out = torch.empty(bsr.shape[0], x.shape[0], device="cuda", dtype=HALF)
-    found = []
-    for f in (lambda: F.linear(x, bsr), lambda: bsr_dense_addmm(out, bsr, x.t(), beta=0, out=out)):
-        for timer in (device_time, event_time):
-            try:
-                found.append(timer(f))
-                break
-            except Exception:
-                torch.cuda.synchronize()
-    return min(found, default=None)
+
+    def kernel(meta=None):
+        return lambda: bsr_dense_addmm(out, bsr, x.t(), beta=0, out=out, meta=meta)
+
+    return [lambda: F.linear(x, bsr), kernel(), *([kernel(best)] if tune and (best := _tuned(kernel, x.shape[0])) else [])]
 
 
-def semi_time(rows, cols, x):
+def _tuned(kernel, tokens):
+    found = {}
+    for tile, warps, stages, group in itertools.product((64, 128, 256), (4, 8), (2, 3, 4), (1, 4)):
+        if tokens % tile:
+            continue
+        meta = {"SPLIT_N": tokens // tile, "GROUP_SIZE_ROW": group, "num_stages": stages, "num_warps": warps}
+        try:
+            run = kernel(meta)
+            run()
+            found[min(_elapsed(run) for _ in range(5))] = meta
+        except Exception:
+            torch.cuda.synchronize()
+    return found[min(found)] if found else None
+
+
+def least(times_):
+    return min((t for t in times_ if t is not None), default=None)
+
+
+def semi_way(weight, x):
     """2:4 by cuSPARSELt; None where torch has none."""
     try:
         from torch.sparse import SparseSemiStructuredTensor, to_sparse_semi_structured
 
         SparseSemiStructuredTensor._FORCE_CUTLASS = False
-        weight = numbers(rows, cols) * torch.tensor([1, 1, 0, 0], device="cuda", dtype=HALF).repeat(rows, cols // 4)
         sparse = to_sparse_semi_structured(weight)
-        try:
-            return device_time(lambda: F.linear(x, sparse))
-        except Exception:
-            torch.cuda.synchronize()
-            return event_time(lambda: F.linear(x, sparse))
+        return lambda: F.linear(x, sparse)
     except Exception:
         return None
 
@@ -170,37 +208,21 @@ class Page:
 
 
 def times(dense, ours):
-    return None if not ours else f"**{dense / ours:.2f}x**"
-
-
-def attempt(page, name, f):
-    """One failing case does not end the others."""
-    try:
-        with torch.no_grad(), NoDense():
-            return f()
-    except Exception as error:
-        print(f"{name}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr, flush=True)
-        torch.cuda.synchronize()
-        return None
+    return f"**{dense / ours:.2f}x**" if dense and ours else None
 
 
 def forward(page, cases):
     if not page.wants("forward"):
         return
     page.table("y = x w', us", "tokens x outputs x inputs", "block", "sparsity", "dense", "sparta", "ratio", "torch BSR", "its ratio")
-    found = []
     for (m, n, k), block, sparsity in cases:
         x, weight = numbers(m, k), numbers(n, k)
-        calls = 20 if m * n * k > 2**36 else 40
-        dense = device_time(lambda: F.linear(x, weight), calls)
         blocks = blocks_of(n, k, block, sparsity)
         values = values_of(blocks)
-        found.append((dense, attempt(page, f"{m}x{n}x{k} {block}", lambda: device_time(lambda: door.linear(x, values, blocks), calls))))
-    # torch's BSR afterwards: its long runs heat the chip, and what follows would be measured at a lower clock.
-    for ((m, n, k), block, sparsity), (dense, ours) in zip(cases, found):
-        blocks = blocks_of(n, k, block, sparsity)
-        theirs = None if page.options.quick else bsr_time(bsr_of(blocks, values_of(blocks)), numbers(m, k), page.options.tune, sparsity)
-        page.row(f"{m} x {n} x {k}", f"{block}x{block}", f"{sparsity:.0%}", dense, ours, times(dense, ours), theirs, times(dense, theirs))
+        with torch.no_grad(), NoDense():
+            bsr = [] if page.options.quick else bsr_ways(bsr_of(blocks, values), x, page.options.tune)
+            dense, ours, *theirs = compete(lambda: F.linear(x, weight), lambda: door.linear(x, values, blocks), *bsr)
+        page.row(f"{m} x {n} x {k}", f"{block}x{block}", f"{sparsity:.0%}", dense, ours, times(dense, ours), least(theirs), times(dense, least(theirs)))
 
 
 def gradients(page, cases):
@@ -218,8 +240,8 @@ def gradients(page, cases):
             (lambda: dy @ weight, lambda: ops.linear_turned(dy, values, *pattern, *sizes)),
             (lambda: dy.t() @ x, lambda: ops.sample(dy.t()[None], x.t()[None], *pattern, *sizes, 1, 1.0)),
         ):
-            dense = device_time(theirs)
-            took = attempt(page, f"gradient {m}x{n}x{k} {block}", lambda: device_time(ours))
+            with torch.no_grad(), NoDense():
+                dense, took = compete(theirs, ours)
             cells += [dense, took, times(dense, took)]
         page.row(f"{m} x {n} x {k}", f"{block}x{block}", f"{sparsity:.0%}", *cells)
 
@@ -233,20 +255,13 @@ def training(page, cases):
         dense = torch.nn.Linear(k, n, device="cuda", dtype=HALF)
         layer = SparseLinear(dense, weight_mask=blocks_of(n, k, block, sparsity).mask(), format=(block, block))
         x, dy = numbers(m, k).requires_grad_(), numbers(m, n)
-        took = []
-        for module in (dense, layer):
-            wanted = (x, *module.parameters())
 
-            def both(module=module, wanted=wanted):
-                torch.autograd.grad(module(x), wanted, dy)
+        def both(module):
+            return lambda: torch.autograd.grad(module(x), (x, *module.parameters()), dy)
 
-            try:
-                with NoDense():
-                    took.append(device_time(both, 10))
-            except Exception as error:
-                print(f"training: {error}", file=sys.stderr)
-                took.append(None)
-        page.row(f"{m} x {n} x {k}", f"{block}x{block}", f"{sparsity:.0%}", *took, times(*took) if all(took) else None)
+        with NoDense():
+            took = compete(both(dense), both(layer))
+        page.row(f"{m} x {n} x {k}", f"{block}x{block}", f"{sparsity:.0%}", *took, times(*took))
 
 
 def decode(page, cases):
@@ -257,25 +272,27 @@ def decode(page, cases):
     for (m, n, k), block, sparsity in cases:
         x = numbers(m, k)
         weights = [numbers(n, k) for _ in range(2)]
-        dense = device_time([lambda w=w: F.linear(x, w) for w in weights], 40)
-        del weights
         blocks = blocks_of(n, k, block, sparsity)
         bytes = blocks.crd.numel() * block * block * 2
         copies = [values_of(blocks) for _ in range(max(2, 4 * l2 // bytes + 1))]
-        ours = attempt(page, f"decode {block}", lambda: device_time([lambda v=v: door.linear(x, v, blocks) for v in copies], 40))
-        theirs = None if page.options.quick else bsr_time(bsr_of(blocks, copies[0]), x, page.options.tune, sparsity)
-        page.row(f"{m} x {n} x {k}", f"{block}x{block}", f"{sparsity:.0%}", dense, ours, times(dense, ours), f"{bytes / ours * 1e-6:.2f}" if ours else None, theirs, times(dense, theirs))
+        with torch.no_grad(), NoDense():
+            bsr = [] if page.options.quick else list(zip(*(bsr_ways(bsr_of(blocks, v), x, False) for v in copies)))
+            dense, ours, *theirs = compete(
+                [lambda w=w: F.linear(x, w) for w in weights], [lambda v=v: door.linear(x, v, blocks) for v in copies], *(list(way) for way in bsr)
+            )
+        page.row(f"{m} x {n} x {k}", f"{block}x{block}", f"{sparsity:.0%}", dense, ours, times(dense, ours), f"{bytes / ours * 1e-6:.2f}" if ours else None, least(theirs),
+                 times(dense, least(theirs)))
 
 
-def half_time(weight, x):
-    """The product alone, and packing; the weight is packed once for each change of it."""
+def half_way(weight, x):
+    """The product with a packed weight, checked; it is packed once for each change."""
     packed = ops.half_pack(weight)
     if int(packed[-1]):
         raise RuntimeError("the weight is not 2:4")
     ours, wanted = ops.half_linear(x[:64], packed, None, *weight.shape), F.linear(x[:64].float(), weight.float())
     if float((ours.float() - wanted).abs().max()) > 1e-2 * float(wanted.abs().max()):
         raise RuntimeError("the answer is wrong")
-    return device_time(lambda: ops.half_linear(x, packed, None, *weight.shape)), device_time(lambda: ops.half_pack(weight))
+    return lambda: ops.half_linear(x, packed, None, *weight.shape)
 
 
 def semi(page):
@@ -287,8 +304,8 @@ def semi(page):
         x, weight = numbers(m, k), numbers(n, k)
         weight *= (torch.rand(n, k // 4, 4, device="cuda").argsort(-1).argsort(-1) < 2).view(n, k)
         with torch.no_grad():
-            dense, theirs = device_time(lambda: F.linear(x, weight)), semi_time(n, k, x)
-        ours, packing = attempt(page, f"2:4 {m}x{n}x{k}", lambda: half_time(weight, x)) or (None, None)
+            dense, ours, theirs = compete(lambda: F.linear(x, weight), half_way(weight, x), semi_way(weight, x))
+            (packing,) = compete(lambda: ops.half_pack(weight))
         page.row(f"{m} x {n} x {k}", dense, ours, times(dense, ours), packing, theirs, times(dense, theirs))
 
 
@@ -344,7 +361,7 @@ def head(page):
     page.say("# Block-sparse products on the GPU")
     page.say()
     page.say("`make bench-gpu GPU_ARGS=\"--out docs/benchmarks/gpu.md\"` makes this page. Everything is fp16 with sums in f32, in one process; a time is of the device, by replay of a")
-    page.say("CUDA graph, the median of 9. A ratio is the time of torch's dense product (cuBLAS) over the other: above 1 it is faster.")
+    page.say("CUDA graph of about 15 ms, the median of 15; what is compared takes turns, each after 0.2 s alone on the chip. A ratio is the time of torch's dense product (cuBLAS) over the other: above 1 it is faster.")
     page.say()
     page.say(f"{facts.name}, {facts.multi_processor_count} multiprocessors, driver {driver}, CUDA {torch.version.cuda}, torch {torch.__version__}, Python {sys.version.split()[0]}, "
              f"{datetime.date.today()}, commit {page.options.commit}.")

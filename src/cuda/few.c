@@ -53,16 +53,17 @@ static const shape shapes[ROWS_KINDS][MOST_TILES] = {
 };
 
 typedef struct point {
-    int rows, warps, span, depth, ahead, occupancy, overlap;
+    int rows, warps, span, depth, ahead, occupancy, ordered, overlap;
 } point;
 
 static const struct {
     const char *name;
     size_t at;
 } fields[] = {
-    {"ROWS", offsetof(point, rows)},   {"WARPS", offsetof(point, warps)}, {"SPAN", offsetof(point, span)},
-    {"DEPTH", offsetof(point, depth)}, {"AHEAD", offsetof(point, ahead)}, {"OCC", offsetof(point, occupancy)},
-    {"PDL", offsetof(point, overlap)},
+    {"ROWS", offsetof(point, rows)},       {"WARPS", offsetof(point, warps)},
+    {"SPAN", offsetof(point, span)},       {"DEPTH", offsetof(point, depth)},
+    {"AHEAD", offsetof(point, ahead)},     {"OCC", offsetof(point, occupancy)},
+    {"ORDERED", offsetof(point, ordered)}, {"PDL", offsetof(point, overlap)},
 };
 static int *field(point *p, size_t i)
 {
@@ -97,7 +98,14 @@ static point choose(const sp_cuda_job *job, const sp_gpu *gpu)
     while (warps < MOST_WARPS && 2 * warps * on_each <= most && warps * (int64_t)s.span < columns) warps *= 2;
     while (warps > 1 && (warps > most || SP_FEW_SHARED(warps, rows, tiles) > gpu->shared - LIST_BYTES))
         warps /= 2;
-    return (point){rows, warps, s.span, s.depth, s.ahead, most / warps, gpu->target == SP_TARGET_SM90A};
+    return (point){.rows = rows,
+                   .warps = warps,
+                   .span = s.span,
+                   .depth = s.depth,
+                   .ahead = s.ahead,
+                   .occupancy = most / warps,
+                   .ordered = on_each > most / warps,
+                   .overlap = gpu->target == SP_TARGET_SM90A};
 }
 
 /* SPARTA_CUDA_FEW_POINT, for experiments: "ROWS=32 WARPS=8", what is not named stays as chosen. Read once. */
@@ -125,7 +133,7 @@ static bool is_possible(const point *p, const sp_cuda_job *job)
     const int strip = sp_few_strip((int)job->height);
     return (p->rows == 16 || p->rows == 32 || p->rows == 64) && strip % p->rows == 0 && p->warps >= 1 &&
            p->warps <= 16 && (p->span == 32 || p->span == 64) && p->depth >= 1 && p->depth <= 8 &&
-           p->ahead <= 1 && p->overlap <= 1 && p->occupancy >= 1 && p->occupancy <= 32;
+           p->ahead <= 1 && p->ordered <= 1 && p->overlap <= 1 && p->occupancy >= 1 && p->occupancy <= 32;
 }
 static sparta_status point_of(const sp_complaint *c, const sp_cuda_job *job, const sp_gpu *gpu, point *out)
 {
@@ -138,7 +146,7 @@ static sparta_status point_of(const sp_complaint *c, const sp_cuda_job *job, con
     return sp_refuse(
         c, SPARTA_E_USAGE,
         "SPARTA_CUDA_FEW_POINT: \"%s\" is no point of few.cu; write pairs like \"ROWS=32 WARPS=8\" "
-        "of ROWS, WARPS, SPAN, DEPTH, AHEAD, OCC, PDL, or do not set it",
+        "of ROWS, WARPS, SPAN, DEPTH, AHEAD, OCC, ORDERED, PDL, or do not set it",
         getenv("SPARTA_CUDA_FEW_POINT"));
 }
 

@@ -4,7 +4,7 @@
  * to the registers that mma.m16n8k16 reads. No shared memory, no barrier, no copy engine on that path; so the text also serves sm_80.
  *
  *   strip     a thread block computes ROWS rows (16, 32, 64) of the 64 or more that a strip of the index has: 64 / HEIGHT parts of blocks, or a piece of one. Long
- *             strips come first.
+ *             strips come first, unless all are on the chip at once (ORDERED 0): then their order means nothing, and is not waited for.
  *   list      the steps of the strip that have a block in these rows, in order, in shared memory: up to LIST at a time
  *   unit      the blocks of the list, side by side, are one run of columns; a unit is the next SPAN of them (32 or 64). Warps take units in turn: 0, WARPS, ...
  *
@@ -28,6 +28,7 @@
  * Parameters: DTYPE 0, 1; WORDS, WORD0 ...; HEIGHT, WIDTH of a block; TILES of 8 tokens, 1 to 8; ROWS, WARPS, SPAN, DEPTH;
  *   AHEAD   1: x is fetched as early as values are; 0: when its unit is multiplied (many tokens: registers)
  *   OCC     thread blocks of a multiprocessor that registers must allow
+ *   ORDERED 1: strips are taken in the order of the index
  *   PDL     1: sm_90a, launched with overlap. Values and x may come from the kernel before, so nothing is read ahead of the wait.
  * Entry: few. Shared memory: SP_FEW_SHARED bytes.
  *
@@ -309,7 +310,7 @@ DEVICE piece find_piece(const problem &job)
 {
     const sp_side side = sp_side_across(HEIGHT, WIDTH, job.down, job.right);
     const int pieces = sp_few_strip(HEIGHT) / ROWS, position = blockIdx.x / pieces;
-    const int strip = max(0, min(job.index[side.order + position], side.strips - 1));
+    const int strip = ORDERED ? max(0, min(job.index[side.order + position], side.strips - 1)) : position;
     piece p;
     p.count = min(job.index[side.count + strip], job.right);
     p.step = job.index + side.step + (i64)strip * side.cross * 2 * side.parts;

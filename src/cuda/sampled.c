@@ -22,7 +22,7 @@ enum {
     OUT_BYTES = SP_STRIP * 64 * 2,
     STATIC = 512, /* bytes of shared memory that the kernel has of its own, at most */
     JOIN_THREADS = 256,
-    JOIN_BLOCKS = 5 /* on a multiprocessor: as many as its registers hold */
+    JOIN_BLOCKS = 4 /* on a multiprocessor: as many as its registers hold */
 };
 
 static int shared_bytes(const shape *s)

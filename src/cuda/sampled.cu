@@ -349,31 +349,55 @@ DEVICE void store_pair(const sp_sampled &job, const place &p, int at, u32 pair)
     *(u32 *)((ELEMENT *)job.values + p.first + at) = pair;
 }
 
+/* The parts of an item are added in the order of tokens; TOGETHER of them are under way at a time. */
+#define TOGETHER 4
+DEVICE float4 added(const sp_share &share, int r, const float4 *from)
+{
+    float4 v = make_float4(0.f, 0.f, 0.f, 0.f);
+    for (int first = 0, more = 1; more; first += TOGETHER) {
+        float4 x[TOGETHER];
+        int n = 0;
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++) {
+            sp_piece piece;
+            more = more && sp_share_part(&share, r, first + i, &piece);
+            if (more) {
+                x[i] = __ldcg(from + (u64)piece.slot * NWG * SLOT);
+                n++;
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++) {
+            if (i >= n) break;
+            v.x += x[i].x;
+            v.y += x[i].y;
+            v.z += x[i].z;
+            v.w += x[i].w;
+        }
+    }
+    return v;
+}
+
+/* Where sums go is worked out ahead of the wait: the kernel before has waited for what wrote the index, and does not write it. */
 KERNEL __launch_bounds__(JOIN_GROUPS *GROUP) join(const __grid_constant__ sp_sampled job)
 {
-    launch_wait();
     const sp_share share = share_of(job);
     const int thread = threadIdx.x % GROUP, lane = thread % WARP, group = JOIN_GROUPS * blockIdx.x + threadIdx.x / GROUP;
     const int units = share.cut * NWG * UNITS;
+    bool waited = false;
     for (int unit = group; unit < units; unit += JOIN_GROUPS * gridDim.x) {
         const int q = unit % UNITS, wg = unit / UNITS % NWG, r = unit / (UNITS * NWG);
         const sp_tile t = tile_of(job, share.whole + r, lane);
         const int b = q * EACH / BOX, at = q * EACH % BOX + 2 * (lane & 3);
         const int row = ROWS * wg + thread / WARP * 16 + (lane >> 2);
         const place upper = place_of(job, t, b, row), lower = place_of(job, t, b, row + 8);
+        if (!waited) launch_wait();
+        waited = true;
         if (upper.first < 0) continue;
-        const float4 *from = (const float4 *)job.scratch + (u64)wg * SLOT + q * GROUP + thread;
-        float4 v = make_float4(0.f, 0.f, 0.f, 0.f);
-        sp_piece piece;
-        for (int part = 0; sp_share_part(&share, r, part, &piece); part++) {
-            const float4 x = __ldcg(from + (u64)piece.slot * NWG * SLOT);
-            v.x += x.x;
-            v.y += x.y;
-            v.z += x.z;
-            v.w += x.w;
-        }
+        const float4 v = added(share, r, (const float4 *)job.scratch + (u64)wg * SLOT + q * GROUP + thread);
         const float scale = job.scale;
         store_pair(job, upper, at, narrow2(scale * v.x, scale * v.y));
         store_pair(job, lower, at, narrow2(scale * v.z, scale * v.w));
     }
+    if (!waited) launch_wait(); /* what comes after this kernel has to find the one before it done */
 }

@@ -131,7 +131,7 @@ static void make_small(const sp_cuda_job *job, shape *s)
 }
 
 /* As measured on an H200: where 128 lines of a block share x, two warpgroups, and two blocks of a cluster that share the values; narrower strips do better as two
- * blocks on a multiprocessor, whose stores hide behind each other's products. */
+ * blocks on a multiprocessor, whose stores hide behind each other's products, and with half as many lines in a step: their rings are then five stages long, not two. */
 static shape rule(const sp_cuda_job *job, const product *p, const sp_gpu *gpu)
 {
     const int depth = p->side.depth;
@@ -139,7 +139,10 @@ static shape rule(const sp_cuda_job *job, const product *p, const sp_gpu *gpu)
     if (p->side.side % 128 == 0) s.nwg = 2, s.occ = 1;
     const int64_t items = items_of(job, p, &s);
     if (s.nwg == 2 && s.ks == 64 && items >= 3 * gpu->processors) s.cl = 2;
-    if (items < 2 * gpu->processors) make_small(job, &s);
+    if (items < 2 * gpu->processors)
+        make_small(job, &s);
+    else if (s.nwg == 1)
+        s.ks = SP_MIN(s.ks, 32);
     s.pdl = (size_t)(job->tokens * p->taken * ELEMENT) <= gpu->l2 / 4 * 3;
     return s;
 }
