@@ -130,14 +130,16 @@ $(B)/third/%.o: %.c tests/third/panel/layouts.def $(B)/flags
 $(B)/tests/unit/compile_layouts_test: private ALL_CFLAGS := -Itests/third $(ALL_CFLAGS)
 $(B)/tests/unit/compile_layouts_test: private TEST_OBJ := $(THIRD_OBJ)
 $(B)/tests/unit/compile_layouts_test: $(THIRD_OBJ)
-# A CUDA driver that is none (tests/fake), also as it was before CUDA 12.
-FAKES := $(B)/tests/fake/cuda.so $(B)/tests/fake/cuda-old.so
+# A CUDA driver that is none (tests/fake), also as it was before CUDA 12, and a cuBLASLt.
+FAKES := $(B)/tests/fake/cuda.so $(B)/tests/fake/cuda-old.so $(B)/tests/fake/cublas.so
 $(B)/tests/fake/cuda-old.so: private KERNEL_CFLAGS := -DFAKE_OLD
-$(FAKES): tests/fake/cuda.c tests/fake/cuda.h src/device/driver.def src/device/driver.h $(B)/flags
+$(B)/tests/fake/cuda.so $(B)/tests/fake/cuda-old.so: tests/fake/cuda.c
+$(B)/tests/fake/cublas.so: tests/fake/cublas.c
+$(FAKES): $(wildcard tests/fake/*.h src/device/*.h src/device/*.def) $(B)/flags
 	@mkdir -p $(@D)
 	@echo "LINK $@"
-	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $(KERNEL_CFLAGS) -Itests -shared $< -o $@
-$(B)/tests/unit/device_cuda_test $(B)/tests/unit/jit_gpu_test $(B)/tests/unit/measure_gpu_test $(B)/tests/unit/sparse_gpu_test: $(FAKES)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $(KERNEL_CFLAGS) -Itests -shared $(filter %.c,$^) -o $@
+$(B)/tests/unit/device_cuda_test $(B)/tests/unit/jit_gpu_test $(B)/tests/unit/measure_gpu_test $(B)/tests/unit/sparse_gpu_test $(B)/tests/unit/device_cublas_test $(B)/tests/unit/cuda_dense_test: $(FAKES)
 $(CLI_TEST:%.c=$(B)/%): TEST_OBJ := $(filter-out %/main.o,$(CLI_OBJ))
 $(CLI_TEST:%.c=$(B)/%): $(CLI_OBJ)
 $(B)/tests/fuzz/%: TEST_LIBS := -fsanitize=fuzzer

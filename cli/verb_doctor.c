@@ -1,6 +1,6 @@
 /* sparta doctor: what this machine is, what it can do, and what is missing. */
 #include "verbs.h"
-#include "device/cuda.h"
+#include "device/cublas.h"
 #include "jit/gpu.h"
 #include "panel/library.h"
 #include "tune/sqlite.h"
@@ -29,6 +29,10 @@ static const char *nvrtc_problem(void)
 {
     return sp_nvrtc_version() ? NULL : sp_nvrtc_problem();
 }
+static const char *cublas_problem(void)
+{
+    return *sp_cublas_problem() ? sp_cublas_problem() : NULL;
+}
 static const char *nvrtc_version(void)
 {
     static char text[32];
@@ -47,7 +51,7 @@ static const struct library {
      sp_library_problem, sp_library_version},
     {"CUDA driver", NULL, NULL, "products with a sparse matrix on a GPU", driver_problem, driver_version},
     {"NVRTC", NULL, NULL, "compiling kernels for a GPU", nvrtc_problem, nvrtc_version},
-    {"cuBLASLt", "libcublasLt.so.13", "libcublasLt.so.12", "comparing with dense products on a GPU", NULL,
+    {"cuBLASLt", NULL, NULL, "dense products on a GPU, and blocks that have no kernel there", cublas_problem,
      NULL},
     {"cuSPARSELt", "libcusparseLt.so.0", NULL, "comparing with 2:4 products on a GPU", NULL, NULL},
 };

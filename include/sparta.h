@@ -680,6 +680,8 @@ typedef struct sparta_launch {
     int threads;
     /* On a GPU, 1: f32 may be rounded to tf32 (10 bits) before it is multiplied, which is faster. */
     int tf32;
+    /* On a GPU, 1: kernels of this library alone. 0: where cuBLASLt is installed it multiplies what they do not take, and weights that are so full that it is faster. */
+    int own;
 } sparta_launch;
 /* Bytes of workspace for these arrays and the threads of this launch (NULL: the calling one); 0: they do not fit, which a run has words for. */
 SPARTA_API size_t sparta_operator_workspace(const sparta_operator *op, const sparta_tensor *array, int n,

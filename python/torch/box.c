@@ -406,6 +406,7 @@ bool sp_torch_launch(sp_torch_call *call, sparta_dtype dtype, sparta_launch *out
     *out = (sparta_launch){.size = sizeof *out};
     if (call->device) {
         out->tf32 = dtype == SPARTA_F32 && rounds_to_tf32();
+        out->own = 1; /* what no kernel of ours takes is torch's dense product, which differentiates itself */
         return !sp_torch.aoti_torch_get_current_cuda_stream(call->device - 1, &out->stream) ||
                torch_failed(call, "name its current stream");
     }

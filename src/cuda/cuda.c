@@ -1,5 +1,6 @@
 /* A job, from its row to its launches. */
 #include "cuda/cuda.h"
+#include "device/cublas.h"
 #include <string.h>
 
 static const sp_cuda_row *const table[] = {
@@ -76,13 +77,15 @@ const sp_cuda_row *sp_cuda_find(const sp_cuda_job *job)
 size_t sp_cuda_room(const sp_cuda_job *job)
 {
     const sp_cuda_row *row = sp_cuda_find(job);
-    return row ? index_bytes(job) + clean_bytes(job) + row->room(job, sp_gpu_at(job->gpu)) : 0;
+    if (!row) return 0;
+    return (row->plain ? 0 : index_bytes(job) + clean_bytes(job)) + row->room(job, sp_gpu_at(job->gpu));
 }
 
 static sparta_status run(const sp_complaint *c, const sp_cuda_job *given, const sp_cuda_row *row,
                          const sp_gpu *gpu)
 {
     sp_cuda_job job = *given;
+    if (row->plain) return row->run(c, &job, gpu);
     if (!job.index) {
         job.index = (int32_t *)job.room;
         SP_TRY(sp_cuda_index(c, &job, (int32_t *)job.room));
@@ -97,17 +100,23 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *given, const 
     return row->run(c, &job, gpu);
 }
 
+static sparta_status refuse(const sp_complaint *c, const sp_cuda_job *job)
+{
+    const char *problem = job->own ? "" : sp_cublas_problem();
+    return sp_refuse(c, SPARTA_E_UNSUPPORTED,
+                     "no GPU kernel takes blocks of %lldx%lld in %s; blocks have sides of "
+                     "16, 32 or a multiple of 64%s%s",
+                     (long long)job->height, (long long)job->width, sparta_dtype_name(job->dtype),
+                     *problem ? "; others need cuBLASLt: " : "", problem);
+}
+
 sparta_status sp_cuda_run(const sp_complaint *c, const sp_cuda_job *job)
 {
     const sp_gpu *gpu = sp_gpu_at(job->gpu);
     const sp_cuda_row *row = sp_cuda_find(job);
     sp_gpu_visit visit;
     if (!gpu) return sp_refuse(c, SPARTA_E_DEVICE, "there is no GPU %d: %s", job->gpu, sp_gpu_problem());
-    if (!row)
-        return sp_refuse(c, SPARTA_E_UNSUPPORTED,
-                         "no GPU kernel takes blocks of %lldx%lld in %s; blocks have sides of "
-                         "16, 32 or a multiple of 64",
-                         (long long)job->height, (long long)job->width, sparta_dtype_name(job->dtype));
+    if (!row) return refuse(c, job);
     SP_TRY(sp_gpu_enter(c, gpu, &visit));
     const sparta_status status = run(c, job, row, gpu);
     sp_gpu_leave(&visit);

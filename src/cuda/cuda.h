@@ -6,6 +6,7 @@
  *   clean     where elements of blocks do not exist (keep, or past the edge of the matrix), a copy of the values with zeros there; in the workspace
  *   rows      strips     sm_90a   multiply and turned: strips of 64 rows, wgmma, all operands by TMA
  *             sampled    sm_90a   sample (the gradient of values): both operands along their outer side
+ *             dense      sm_80    what no kernel takes, or is nearly full: unpacked, by cuBLASLt where it is installed
  *             ...                 cuda.def says all
  *   half      sm_90a   2:4 weights: no row, because its values are a packed copy that callers keep (half.h)
  *
@@ -30,12 +31,15 @@ typedef struct sp_cuda_job {
     void *stream;     /* CUstream; NULL: the default one */
     sparta_dtype dtype;
     bool tf32; /* f32 may be rounded to tf32 before it is multiplied */
+    bool own;  /* kernels of this room alone: no library of NVIDIA's */
     int64_t rows, cols, height, width;
     /* Rows and columns of blocks; blocks. */
     int64_t down, right, blocks;
     const int32_t *pos, *crd;
-    const uint8_t *keep; /* (blocks, height, width), or NULL. Rows of cuda.def meet it in a sample only. */
-    void *values;        /* (blocks, height, width); of a product with zeros where nothing is */
+    const uint8_t
+        *keep; /* (blocks, height, width), or NULL. Rows that are not `plain` meet it in a sample only. */
+    void *
+        values; /* (blocks, height, width); of a product with zeros where nothing is, unless the row is `plain` */
     const int32_t *index;
     int64_t tokens;
     /* Element (t, i) is at x[t * x_step + i]. A product: x is its operand, y its result. A sample: x (tokens, rows), y (tokens, cols). */
@@ -56,6 +60,7 @@ typedef struct sp_cuda_row {
     bool (*takes)(const sp_cuda_job *job, const sp_gpu *gpu);
     size_t (*room)(const sp_cuda_job *job, const sp_gpu *gpu);
     sparta_status (*run)(const sp_complaint *c, const sp_cuda_job *job, const sp_gpu *gpu);
+    bool plain; /* it follows pos, crd and keep themselves: it gets no index and no clean values */
 } sp_cuda_row;
 
 #define SP_CUDA_ROW(name, what) extern const sp_cuda_row sp_cuda_##name;

@@ -226,7 +226,7 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *job, const sp
     return sp_gpu_launch(c, kernel, &grid, job->stream, (void *[]){&args});
 }
 
-const sp_cuda_row sp_cuda_few = {"few", takes, room, run};
+const sp_cuda_row sp_cuda_few = {"few", takes, room, run, false};
 
 /* ------------------------------------------------------------------ points of the compile test */
 bool sp_cuda_points_few(int i, sp_cuda_point *out, const char **entry, sp_target *target)

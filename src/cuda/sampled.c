@@ -228,7 +228,7 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *job, const sp
     return launch(c, job, gpu, &s);
 }
 
-const sp_cuda_row sp_cuda_sampled = {"sampled", takes, room, run};
+const sp_cuda_row sp_cuda_sampled = {"sampled", takes, room, run, false};
 
 /* ------------------------------------------------------------------ points for tests */
 bool sp_cuda_points_sampled(int i, sp_cuda_point *point, const char **entry, sp_target *target)

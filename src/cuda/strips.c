@@ -422,7 +422,7 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *job, const sp
     return launch(c, job, &p, &s, kernel, gpu);
 }
 
-const sp_cuda_row sp_cuda_strips = {"strips", takes, room, run};
+const sp_cuda_row sp_cuda_strips = {"strips", takes, room, run, false};
 
 /* ------------------------------------------------------------------ points that tests compile */
 bool sp_cuda_points_strips(int i, sp_cuda_point *point, const char **entry, sp_target *target)

@@ -8,7 +8,7 @@
  * its limit of power is faster then. */
 #include "measure/trial.h"
 #include "cuda/cuda.h"
-#include "measure/cublas.h"
+#include "device/cublas.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ typedef struct bench {
     void *room;
     size_t room_bytes;
     turns ours, theirs;
-    sp_cublas cublas;
+    void *theirs_room;     /* of cuBLASLt; NULL: there is none */
     sp_dense dense, large; /* large: for the peak */
     void *from, *to;       /* for the bandwidth */
     double peak, bandwidth;
@@ -253,13 +253,23 @@ static sparta_status call_dense(void *arg, void *stream)
     bench *b = arg;
     sp_dense d = b->dense;
     if (b->r->verb != SPARTA_SAMPLE) d.b = next_of(&b->theirs);
-    return sp_cublas_multiply(&b->c, &b->cublas, &d, stream);
+    return sp_cublas_multiply(&b->c, b->gpu, &d, stream);
 }
 
 static sparta_status call_large(void *arg, void *stream)
 {
     bench *b = arg;
-    return sp_cublas_multiply(&b->c, &b->cublas, &b->large, stream);
+    return sp_cublas_multiply(&b->c, b->gpu, &b->large, stream);
+}
+
+/* Matrices without gaps. */
+static void fill_steps(const bench *b, sp_dense *d)
+{
+    d->out_dtype = d->dtype;
+    d->a_step = d->a_turned ? d->rows : d->depth;
+    d->b_step = d->b_turned ? d->depth : d->cols;
+    d->out_step = d->cols;
+    d->room = b->theirs_room;
 }
 
 static sparta_status put_dense(bench *b)
@@ -281,8 +291,11 @@ static sparta_status put_dense(bench *b)
                           .tf32 = r->tf32,
                           .a = b->x.data,
                           .b = sample ? b->y.data : weight,
-                          .out = sample ? weight : b->y.data};
-    return sp_cublas_create(&b->c, &b->cublas);
+                          .out = sample ? weight : b->y.data,
+                          .any_order = true};
+    SP_TRY(hold(b, SP_CUBLAS_ROOM, &b->theirs_room));
+    fill_steps(b, &b->dense);
+    return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ what the chip does */
@@ -305,7 +318,9 @@ static sparta_status put_peaks(bench *b, bool dense)
                           .depth = edge,
                           .b_turned = true,
                           .dtype = b->r->dtype,
-                          .tf32 = b->r->tf32};
+                          .tf32 = b->r->tf32,
+                          .any_order = true};
+    fill_steps(b, &b->large);
     SP_TRY(hold_random(b, bytes, &x));
     SP_TRY(hold_random(b, bytes, &w));
     b->large.a = x;
@@ -321,7 +336,7 @@ static sparta_status measure_peaks(bench *b)
     SP_TRY(sp_check_cancel(b->cx));
     SP_TRY(sp_gpu_time(&b->c, call_copy, b, CALLS, REPLAYS, &t));
     if (t > 0) b->bandwidth = fmax(b->bandwidth, 2.0 * COPIED / t);
-    if (!b->cublas.handle) return SPARTA_OK;
+    if (!b->theirs_room) return SPARTA_OK;
     SP_TRY(sp_gpu_time(&b->c, call_large, b, CALLS, REPLAYS, &t));
     if (t > 0) b->peak = fmax(b->peak, 2 * edge * edge * edge / t);
     return SPARTA_OK;
@@ -424,7 +439,6 @@ static sparta_status visit(bench *b, sp_gpu_bench_result *out)
     sp_gpu_visit here;
     SP_TRY(sp_gpu_enter(&b->c, b->gpu, &here));
     const sparta_status status = measure(b, out);
-    sp_cublas_free(&b->cublas);
     for (int i = 0; i < b->n_held; i++) sp_gpu_free(b->held[i]);
     sp_gpu_leave(&here);
     return status;

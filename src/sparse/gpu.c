@@ -23,6 +23,7 @@ bool sp_gpu_job(const sp_work *w, const sparta_launch *how, sp_cuda_job *out)
                          .stream = how ? how->stream : NULL,
                          .dtype = s->dtype,
                          .tf32 = how && how->tf32,
+                         .own = how && how->own,
                          .rows = s->rows,
                          .cols = s->cols,
                          .height = s->height,
@@ -51,10 +52,10 @@ bool sp_gpu_job(const sp_work *w, const sparta_launch *how, sp_cuda_job *out)
            is_plain(&w->y, made, w->free, product, &out->y_step);
 }
 
-size_t sp_gpu_work_room(const sp_work *w)
+size_t sp_gpu_work_room(const sp_work *w, const sparta_launch *how)
 {
     sp_cuda_job job;
-    const size_t bytes = sp_gpu_job(w, NULL, &job) ? sp_cuda_room(&job) : 0;
+    const size_t bytes = sp_gpu_job(w, how, &job) ? sp_cuda_room(&job) : 0;
     return bytes ? bytes + ALIGN : 0;
 }
 

@@ -52,13 +52,13 @@ static const char *const verbs[] = {
 double sp_sparse_share_from = 5e5;
 
 /* The team that shares it, and the workspace it then needs. */
-static size_t room_for(sp_work *w, int threads)
+static size_t room_for(sp_work *w, const sparta_launch *how)
 {
     const double values = (double)w->s.blocks * (double)(w->s.height * w->s.width) *
                           (double)(w->s.patterns == 1 ? w->s.batch : 1);
     const double sides = (double)(w->s.rows + w->s.cols) * (double)w->s.batch;
-    if (w->s.device) return sp_gpu_work_room(w);
-    w->team = (values + 4 * sides) * (double)SP_MAX(w->free, 16) < sp_sparse_share_from ? 1 : threads;
+    if (w->s.device) return sp_gpu_work_room(w, how);
+    w->team = (values + 4 * sides) * (double)SP_MAX(w->free, 16) < sp_sparse_share_from ? 1 : how->threads;
     return engine_of(w)->room(w);
 }
 
@@ -95,14 +95,14 @@ size_t sparta_blocks_workspace(sparta_verb verb, const sparta_blocks *s, const s
         return 0;
     if ((sp_is_product(verb) || verb == SPARTA_SAMPLE) && read_operands(&quiet, &w, x, y) != SPARTA_OK)
         return 0;
-    const size_t bytes = room_for(&w, how.threads);
+    const size_t bytes = room_for(&w, &how);
     return bytes ? bytes + 64 : 0;
 }
 
 /* Everything is known but the indices and the workspace. */
 static sparta_status run(const sp_complaint *c, sp_work *w, const sparta_launch *how)
 {
-    const size_t bytes = room_for(w, how->threads);
+    const size_t bytes = room_for(w, how);
     if (!w->s.device) {
         if (how->stream) return sp_refuse(c, SPARTA_E_UNSUPPORTED, "the CPU has no streams");
         SP_TRY(sp_blocks_check(c, &w->s));

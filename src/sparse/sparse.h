@@ -108,7 +108,7 @@ size_t sp_plain_room(const sp_work *w);
 void sp_plain_run(const sp_work *w, const sparta_launch *how);
 
 /* On a GPU (gpu.c): the same, but that it may fail. */
-size_t sp_gpu_work_room(const sp_work *w);
+size_t sp_gpu_work_room(const sp_work *w, const sparta_launch *how);
 sparta_status sp_gpu_work_run(const sp_complaint *c, const sp_work *w, const sparta_launch *how) SP_MUST;
 /* The call as room cuda takes it; false: it takes no such batches or strides. */
 struct sp_cuda_job;

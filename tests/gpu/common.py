@@ -162,8 +162,8 @@ class Refused(Exception):
         self.status = status
 
 
-def _launch(verb, s, x, y, tf32):
-    launch = new("sparta_launch", tf32=tf32)
+def _launch(verb, s, x, y, tf32, own):
+    launch = new("sparta_launch", tf32=tf32, own=own)
     if DEVICE == "cuda":
         launch.stream = torch.cuda.current_stream().cuda_stream
     bytes = lib.sparta_blocks_workspace(numbers[verb], s, x, y, launch)
@@ -177,8 +177,8 @@ def _said(status, message):
         raise Refused(status, os.fsdecode(message.value))
 
 
-def multiply(blocks, values, x, turned=False, tf32=0, index=None, epilogue=None, bias=None, residual=None):
-    """y (tokens, made), whose memory was poisoned before."""
+def multiply(blocks, values, x, turned=False, tf32=0, index=None, epilogue=None, bias=None, residual=None, own=1):
+    """y (tokens, made), whose memory was poisoned before. own 0: cuBLASLt may do it."""
     made = blocks.shape[1 if turned else 0]
     y = torch.full((x.shape[0], made), float("nan"), dtype=x.dtype, device=DEVICE)
     s, a, b, message = struct(blocks, values, index), cube(x), cube(y), ctypes.create_string_buffer(512)
@@ -187,17 +187,17 @@ def multiply(blocks, values, x, turned=False, tf32=0, index=None, epilogue=None,
     for name, tensor in zip(("bias", "residual"), held):
         if tensor is not None:
             setattr(options, name, ctypes.pointer(tensor))
-    launch, room = _launch("SPARTA_MULTIPLY_TURNED" if turned else "SPARTA_MULTIPLY", s, a, b, tf32)
+    launch, room = _launch("SPARTA_MULTIPLY_TURNED" if turned else "SPARTA_MULTIPLY", s, a, b, tf32, own)
     _said(lib.sparta_blocks_multiply(s, a, b, options, launch, message, 512), message)
     return y
 
 
-def sample(blocks, a, c, scale=1.0, tf32=0, index=None):
+def sample(blocks, a, c, scale=1.0, tf32=0, index=None, own=1):
     """a (tokens, rows), c (tokens, cols): the values."""
     values = torch.full((1, blocks.crd.numel(), *blocks.block), float("nan"), dtype=a.dtype, device=DEVICE)
     s, message = struct(blocks, values, index), ctypes.create_string_buffer(512)
     one, two = cube(a), cube(c)
-    launch, room = _launch("SPARTA_SAMPLE", s, one, two, tf32)
+    launch, room = _launch("SPARTA_SAMPLE", s, one, two, tf32, own)
     _said(lib.sparta_blocks_sample(s, one, two, scale, launch, message, 512), message)
     return values[0]
 

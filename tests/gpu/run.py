@@ -191,10 +191,199 @@ def epilogues():
                         tests.check(f"{kind} {block} {'turned ' * turn}{text!r} {tokens} tokens", run, kind, block, turn, text, tokens)
 
 
+# ---------------------------------------------------------------- what cuBLASLt does
+ODD = [(4, 1), (1, 1), (8, 8), (5, 3), (48, 16), (1, 24)]
+
+
+def dense():
+    """Row dense: blocks that no kernel takes, and full ones. Without cuBLASLt there is no such row, and one check that says so."""
+    try:
+        multiply(pattern(64, 64, (4, 1)), values_of(pattern(64, 64, (4, 1)), torch.float16), numbers_of(8, 64, dtype=torch.float16), own=0)
+    except Refused as error:
+        tests.check("without cuBLASLt", lambda: need("others need cuBLASLt" in str(error), str(error)))
+        return
+    for kind in KINDS:
+        for block in ODD if not options.small else ODD[:4]:
+            for shape in SHAPES:
+                for tokens in (0, 1, 7, 65, 300) if not options.small else (7, 65):
+                    tests.check(f"{kind} {block} {shape} {tokens} tokens", odd_blocks, kind, block, shape, tokens)
+            for text in WORDS:
+                tests.check(f"{kind} {block} {text!r}", odd_words, kind, block, text)
+    for kind in ("f16", "bf16"):
+        for block in (16, 32, 64, 128):
+            tests.check(f"{kind} {block} full", full_blocks, kind, block)
+    tests.check("the same bits", odd_bits)
+    tests.check("a CUDA graph", odd_graph)
+    tests.check("streams and threads", odd_streams)
+    tests.check("NaN passes relu", odd_nan)
+    tests.check("pos and crd of garbage", odd_garbage)
+    tests.check("own kernels alone refuse", odd_own)
+    tests.check("times", dense_times)
+
+
+def odd_blocks(kind, block, shape, tokens):
+    several = block if shape == "one block" else tuple(side * -(-8 // side) for side in block)  # small blocks make small matrices
+    rows, cols, how = SHAPES[shape](*several)
+    blocks, dtype = pattern(rows, cols, block, **how), KINDS[kind][0]
+    values = values_of(blocks, dtype)
+    for step in (0, 8):
+        for turn in (False, True):
+            features = blocks.shape[0 if turn else 1]
+            check_product(blocks, values, stepped(tokens, features, dtype, _apart(features, step)), turn, kind, own=0)
+        a, c = (stepped(tokens, size, dtype, _apart(size, step)) for size in blocks.shape)
+        check_sample(blocks, a, c, kind, own=0)
+
+
+def odd_words(kind, block, text):
+    dtype, tokens = KINDS[kind][0], 33
+    blocks = pattern(12 * block[0], 16 * block[1], block)
+    values, bias = values_of(blocks, dtype), numbers_of(blocks.shape[0], dtype=dtype)
+    x, residual = numbers_of(tokens, blocks.shape[1], dtype=dtype) / 8, numbers_of(tokens, blocks.shape[0], dtype=dtype)
+    y = multiply(blocks, values, x, False, KINDS[kind][1], None, text, bias if "bias" in text else None,
+                 residual if "add" in text or "mul" in text else None, own=0)
+    wide = blocks.unpack(values.double())
+    sums, terms = x.double() @ wide.t(), x.double().abs() @ wide.abs().t() + bias.double().abs()
+    want = epilogue_of(text, sums, bias.double(), residual.double())
+    bound = product_bound(kind, wide.shape[1], terms, want) * 1.2 * (residual.double().abs().clamp(min=1) if "mul" in text else 1)
+    within(y, want, bound + KINDS[kind][2] * want.abs() + 1e-6)
+
+
+def full_blocks(kind, block):
+    """Full enough for cuBLASLt, with blocks past the edge and elements that do not exist."""
+    dtype = KINDS[kind][0]
+    for shape in ("all", "past the edge", "kept in part"):
+        rows, cols, _ = SHAPES[shape](block, block)
+        blocks = pattern(rows, cols, (block, block), 1, ragged=shape == "kept in part")
+        values, made = values_of(blocks, dtype), make_index(blocks)
+        x, dy = stepped(4096, cols, dtype, _apart(cols, 8)), stepped(4096, rows, dtype, _apart(rows, 8))
+        check_product(blocks, values, x, False, kind, index=made, own=0)
+        check_product(blocks, values, dy, True, kind, index=made, own=0)
+        check_sample(blocks, dy, x, kind, index=made, own=0)
+
+
+def odd_bits():
+    for kind in KINDS:
+        for tokens in (16, 700, 4096):
+            blocks, dtype = pattern(1024, 2048, (4, 1), 0.2), KINDS[kind][0]
+            values, x, dy = values_of(blocks, dtype), numbers_of(tokens, 2048, dtype=dtype), numbers_of(tokens, 1024, dtype=dtype)
+            for call in (lambda: multiply(blocks, values, x, tf32=KINDS[kind][1], own=0), lambda: multiply(blocks, values, dy, True, KINDS[kind][1], own=0),
+                         lambda: sample(blocks, dy, x, tf32=KINDS[kind][1], own=0)):
+                first = call()
+                need(all(torch.equal(first, call()) for _ in range(4)), f"{kind} {tokens}: bits differ")
+
+
+def odd_graph():
+    """Captured at once: a shape that nothing was planned for."""
+    blocks = pattern(1000, 1096, (4, 1), 0.3)
+    values, x = values_of(blocks, torch.float16), numbers_of(77, 1096, dtype=torch.float16)
+    torch.cuda.synchronize()
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        y = multiply(blocks, values, x, epilogue="relu", own=0)
+    for _ in range(2):
+        x.copy_(torch.randn_like(x))
+        values.mul_(0.5)
+        captured.replay()
+        need(torch.equal(y, multiply(blocks, values, x, epilogue="relu", own=0)), "another answer")
+
+
+def odd_streams():
+    blocks, failed = pattern(1024, 1024, (4, 1), 0.3), []
+    values, x = values_of(blocks, torch.float16), numbers_of(300, 1024, dtype=torch.float16)
+    want = multiply(blocks, values, x, own=0)
+    torch.cuda.synchronize()
+
+    def work():
+        try:
+            with torch.cuda.stream(torch.cuda.Stream()):
+                for _ in range(20):
+                    need(torch.equal(multiply(blocks, values, x, own=0), want), "another answer")
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    need(not failed, failed)
+
+
+def odd_nan():
+    blocks = pattern(64, 64, (4, 1), 1)
+    x = numbers_of(8, 64)
+    x[3, 5] = float("nan")
+    y = multiply(blocks, values_of(blocks), x, epilogue="relu", own=0)
+    need(bool(y[3].isnan().all()) and not bool(y[:3].isnan().any()), "NaN is lost, or spread")
+
+
+def odd_garbage():
+    for block in ((4, 1), (5, 3), (8, 8)):
+        blocks = pattern(512, 768, block, 0.4)
+        values, x, dy = values_of(blocks, torch.float16), numbers_of(100, 768, dtype=torch.float16), numbers_of(100, 512, dtype=torch.float16)
+        for name in ("pos", "crd"):
+            broken = copy.copy(blocks)
+            setattr(broken, name, torch.randint(-(2**31), 2**31 - 1, getattr(blocks, name).shape, device=DEVICE).int())
+            multiply(broken, values, x, own=0)
+            sample(broken, dy, x, own=0)
+            torch.cuda.synchronize()
+        check_product(blocks, values, x, False, "f16", own=0)
+
+
+def odd_own():
+    blocks = pattern(64, 64, (4, 1))
+    error = refused(Refused, "no GPU kernel takes blocks of 4x1", multiply, blocks, values_of(blocks, torch.float16), numbers_of(8, 64, dtype=torch.float16))
+    need(error.status == E_UNSUPPORTED, error.status)
+
+
+def replayed(call, calls=4, replays=7):
+    """Seconds of a call: the median of replays of a graph."""
+    for _ in range(2):
+        call()
+    torch.cuda.synchronize()
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        for _ in range(calls):
+            call()
+    found = []
+    for _ in range(replays):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        captured.replay()
+        end.record()
+        end.synchronize()
+        found.append(begin.elapsed_time(end) * 1e-3 / calls)
+    return sorted(found)[replays // 2]
+
+
+def dense_times():
+    """Where the rule of dense.c lies: kernels of ours by share, row dense when nothing is absent, cuBLAS alone. Reported, not judged."""
+    if options.small:
+        return None
+    for size in (4096, 8192):
+        x, dy, w = (numbers_of(size, size, dtype=torch.float16) for _ in range(3))
+        alone = replayed(lambda: torch.nn.functional.linear(x, w))
+        for block in (128, 64, 32, 16):
+            blocks = pattern(size, size, (block, block), 1)
+            values, made = values_of(blocks, torch.float16), make_index(blocks)
+            full = [replayed(lambda: multiply(blocks, values, x, index=made, own=0)), replayed(lambda: multiply(blocks, values, dy, True, index=made, own=0)),
+                    replayed(lambda: sample(blocks, dy, x, index=made, own=0))]
+            ours = []
+            for share in {128: (0.7, 0.8, 0.9, 1), 64: (0.5, 0.6, 0.7, 0.8), 32: (0.2, 0.3, 0.4, 0.5), 16: (0.05, 0.1, 0.15)}[block]:
+                blocks = pattern(size, size, (block, block), share)
+                values, made = values_of(blocks, torch.float16), make_index(blocks)
+                took = [replayed(lambda: multiply(blocks, values, x, index=made)), replayed(lambda: multiply(blocks, values, dy, True, index=made)),
+                        replayed(lambda: sample(blocks, dy, x, index=made))]
+                ours.append(f"{share:.0%} {'/'.join(f'{t * 1e6:.0f}' for t in took)}")
+            print(f"  {size} {block}x{block}, us of y/dx/dw: cuBLAS {alone * 1e6:.0f}, row dense {'/'.join(f'{t * 1e6:.0f}' for t in full)}, ours at {', '.join(ours)}", flush=True)
+    for block in ((4, 1), (1, 1)):
+        blocks = pattern(4096, 4096, block, 0.1)
+        values, x = values_of(blocks, torch.float16), numbers_of(4096, 4096, dtype=torch.float16)
+        print(f"  4096 {block} 10%: row dense {replayed(lambda: multiply(blocks, values, x, own=0)) * 1e6:.0f} us", flush=True)
+
+
 def older():
     """The texts for sm_80, which run on newer chips, too."""
     script = os.path.abspath(__file__)
-    only = [flag for name in ("products", "samples", "epilogues") for flag in ("--only", name)]
+    only = [flag for name in ("products", "samples", "epilogues", "dense") for flag in ("--only", name)]
     done = subprocess.run([sys.executable, script, "--small", *only], capture_output=True, text=True, timeout=600, check=False,
                           env={**os.environ, "SPARTA_TARGET": "sm_80"})
     print("  sm_80: " + "\n  sm_80: ".join(done.stdout.strip().splitlines()[-12:]))
@@ -916,6 +1105,7 @@ for name, function, needs_gpu in (
     ("samples", samples, False),
     ("epilogues", epilogues, False),
     ("bits", same_bits, True),
+    ("dense", dense, True),
     ("layers", layers, True),
     ("fallbacks", fallbacks, True),
     ("rounding", rounding, True),

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include "fake/cublas.h"
 #include "fake/cuda.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -23,19 +24,25 @@ typedef struct fake_test {
 
 static char fake_path[4096];
 
-static inline void fake_set(const char *driver, const char *settings)
+/* The path of a file of build/.../tests/fake. */
+static inline void fake_find(const char *file, char *out, size_t size)
 {
     char self[3000] = "";
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     char *slash = n > 0 ? strrchr(self, '/') : NULL;
     if (slash) *slash = 0;
+    snprintf(out, size, "%s/../fake/%s", self, file);
+}
+
+static inline void fake_set(const char *driver, const char *settings)
+{
     if (!driver)
         unsetenv("SPARTA_CUDA_DRIVER");
     else {
         if (strstr(driver, ".so."))
             snprintf(fake_path, sizeof fake_path, "%s", driver);
         else
-            snprintf(fake_path, sizeof fake_path, "%s/../fake/%s", self, driver);
+            fake_find(driver, fake_path, sizeof fake_path);
         setenv("SPARTA_CUDA_DRIVER", fake_path, 1);
     }
     setenv("FAKE_CUDA", settings, 1);
@@ -56,6 +63,20 @@ static inline void fake_fail(const char *symbol, int result)
 {
     snprintf(fake()->symbol, sizeof fake()->symbol, "%s", symbol);
     fake()->result = result;
+}
+
+/* SPARTA_CUBLAS names the fake cuBLASLt, whose state this is. */
+static inline fake_cublas_state *fake_library(void)
+{
+    static char path[4096];
+    fake_cublas_state *(*get)(void);
+    fake_find("cublas.so", path, sizeof path);
+    setenv("SPARTA_CUBLAS", path, 1);
+    void *library = dlopen(path, RTLD_NOW);
+    assert_non_null(library);
+    *(void **)&get = dlsym(library, "fake_cublas");
+    assert_non_null(get);
+    return get();
 }
 
 static inline int fake_run(const fake_test *tests, size_t n)

@@ -1,6 +1,6 @@
 /* kernel bench on a GPU: the trial it makes and what it expects, against a dense product; and, with the fake driver, that nothing is left behind. */
 #include "fake_bed.h"
-#include "measure/cublas.h"
+#include "device/cublas.h"
 #include "jit/gpu.h"
 #include "measure/trial.h"
 #include <math.h>
