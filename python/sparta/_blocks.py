@@ -82,15 +82,31 @@ def choose(mask):
     return 1, 1
 
 
-def _choose_square(mask):
-    """One pass over the mask, and one answer from the device."""
+def _square_counts(mask):
+    """Elements that exist in each square, for each side of GPU_SIDES; one pass over the mask."""
     finest = _counts(mask, GPU_SIDES[-1], GPU_SIDES[-1])
-    counts = [_counts(finest, side // GPU_SIDES[-1], side // GPU_SIDES[-1]) for side in GPU_SIDES]
-    there, *blocks = torch.stack([finest.sum(), *(c.count_nonzero() for c in counts)]).tolist()
+    return [_counts(finest, side // GPU_SIDES[-1], side // GPU_SIDES[-1]) for side in GPU_SIDES]
+
+
+def _choose_square(mask):
+    """One answer from the device."""
+    counts = _square_counts(mask)
+    there, *blocks = torch.stack([counts[-1].sum(), *(c.count_nonzero() for c in counts)]).tolist()
     for side, n in zip(GPU_SIDES, blocks):
         if side <= min(mask.shape) and there >= FILLED * n * side * side:
             return side, side
     return tuple(mask.shape)
+
+
+def covers(mask):
+    """The elements of a mask (rows, cols), and for each side of GPU_SIDES: squares that cover them, squares of these that are less than half full, and
+    elements in those. One answer from the device."""
+    answers = []
+    for side, counts in zip(GPU_SIDES, _square_counts(mask)):
+        loose = (counts > 0) & (2 * counts < side * side)
+        answers += [counts.count_nonzero(), loose.count_nonzero(), torch.where(loose, counts, 0).sum()]
+    there, *rest = torch.stack([counts.sum(), *answers]).tolist()
+    return there, {side: tuple(rest[3 * k : 3 * k + 3]) for k, side in enumerate(GPU_SIDES)}
 
 
 def _versions(*tensors):

@@ -768,6 +768,7 @@ def block_layer(rows=512, cols=768, block=64, density=0.3, dtype=torch.float16, 
 
 def modules():
     tests.check("what runs is said", reasons)
+    tests.check("blocks that are not full", covers)
     tests.check("to, deepcopy, pickle, checkpoints", moves)
     tests.check("update_mask keeps values and optimizer state", updates)
     tests.check("tune", tunes)
@@ -784,6 +785,38 @@ def reasons():
     strip = SparseLinear(raw, pattern="4x1:0.9", format="strip(4)")
     need("no kernel there takes blocks of 4x1" in strip.reason, strip.reason)
     need("on the GPU" not in strip.cpu().reason, strip.reason)
+
+
+def covers():
+    """Blocks that are not full: chosen by how many there are; what is not there stays gone, with gradients and without."""
+    found = []
+    for name, mask in (("loose", pattern(1024, 1024, (64, 64), 0.1).mask() & (torch.rand(1024, 1024, device=DEVICE) < 0.3)),
+                       ("scattered beside", pattern(1024, 1024, (64, 64), 0.1).mask() | (torch.rand(1024, 1024, device=DEVICE) < 2e-5))):
+        for dtype, tolerance in ((torch.float16, 4e-3), (torch.float32, 1e-5)):
+            raw = torch.nn.Linear(1024, 1024, device=DEVICE, dtype=dtype)
+            layer, x = SparseLinear(raw, weight_mask=mask), numbers_of(96, 1024, dtype=dtype).requires_grad_()
+            need(layer._blocks.block == (64, 64) and "of the blocks, which are less than half full" in layer.reason and layer.reason.endswith("on the GPU"), layer.reason)
+            with CountDense() as dense:
+                y = layer(x)
+                grads = torch.autograd.grad(y.square().mean(), (x, layer.values))
+            wide, given = torch.where(mask, raw.weight, 0).double().requires_grad_(), x.detach().double().requires_grad_()
+            want = torch.nn.functional.linear(given, wide, raw.bias.double())
+            wanted = torch.autograd.grad(want.square().mean(), (given, wide))
+            close(y, want.to(dtype), tolerance, name)
+            close(grads[0] * 1e3, (wanted[0] * 1e3).to(dtype), tolerance, "dx")
+            close(layer._blocks.unpack(grads[1]) * 1e3, torch.where(mask, wanted[1] * 1e3, 0).to(dtype), tolerance, "dw")
+            need(dense.n == 0 and not bool(layer.weight[~mask].any()), f"the dense product ran {dense.n} times, or what is gone came back")
+        found.append(layer.reason)
+    x = numbers_of(4096, 4096, dtype=torch.float16)
+    for name, mask in (("64x64 10%", pattern(4096, 4096, (64, 64), 0.1).mask()), ("64x64 10%, 30% of it", pattern(4096, 4096, (64, 64), 0.1).mask() & (torch.rand(4096, 4096, device=DEVICE) < 0.3)),
+                       ("64x64 10% and 2e-5", pattern(4096, 4096, (64, 64), 0.1).mask() | (torch.rand(4096, 4096, device=DEVICE) < 2e-5)),
+                       ("1e-4 alone", torch.rand(4096, 4096, device=DEVICE) < 1e-4), ("3e-4 alone", torch.rand(4096, 4096, device=DEVICE) < 3e-4), ("1% alone", torch.rand(4096, 4096, device=DEVICE) < 0.01)):
+        layer = SparseLinear(torch.nn.Linear(4096, 4096, device=DEVICE, dtype=torch.float16), weight_mask=mask)
+        with torch.no_grad():
+            weight = layer.weight
+            took, dense = replayed(lambda: layer(x)), replayed(lambda: torch.nn.functional.linear(x, weight, layer.bias))
+        print(f"  4096 {name}: {took * 1e6:.0f} us, dense {dense * 1e6:.0f}; {layer.reason}", flush=True)
+    return found
 
 
 def moves():

@@ -161,12 +161,42 @@ def said_there():
         need(len(given) == 1 and "dense products run instead: no NVRTC" in str(given[0].message), given)
     finally:
         ops.problem = real
-    full = torch.ones(64, 64, dtype=torch.bool)
-    need("the whole matrix" in _mask.why_whole(full) and "no square" not in _mask.why_whole(full), "one block that fills")
-    need("no square" in _mask.why_whole(torch.rand(64, 64) < 0.1) and "no square" in _mask.why_whole(torch.rand(64, 96) < 0.1), "scattered")
+
+
+def covered():
+    """What a GPU takes by rule: the squares that are fastest, filled or not; where some elements lie scattered, the reason says what they cost."""
+    torch.manual_seed(1)
+    for side, share in ((128, 0.2), (64, 0.2), (32, 0.1), (16, 0.05)):
+        block, reason = _mask.cover(squares(1024, 1024, side, share))
+        need(block == (side, side) and reason.startswith(f"blocks of {side}x{side} store ") and "filled" not in reason, (side, block, reason))
+    loose = squares(1024, 1024, 64, 0.1) & (torch.rand(1024, 1024) < 0.3)
+    block, reason = _mask.cover(loose)
+    need(block == (64, 64) and "30% of it filled; 100% of the elements take 100% of the blocks" in reason, (block, reason))
+    there = squares(2048, 2048, 64, 0.1)
+    some = there | (torch.rand(2048, 2048) < 3e-5)
+    block, reason = _mask.cover(some)
+    alone = _mask.by_time(there)[0]
+    need(block == (64, 64) and "of the blocks, which are less than half full" in reason and _mask.by_time(some)[0][0] > 1.4 * alone[0], (block, reason))
+    many = there | (torch.rand(2048, 2048) < 1e-3)
+    block, reason = _mask.cover(many)
+    need(block == (2048, 2048) and reason.startswith("dense: blocks of ") and "less than half full" in reason and "pay up to about" in reason, (block, reason))
+    for mask in (torch.rand(256, 256) < 0.1, torch.ones(64, 64, dtype=torch.bool), torch.rand(8, 4096) < 0.01, torch.ones(0, 64, dtype=torch.bool)):
+        block, reason = _mask.cover(mask)
+        need(block == tuple(mask.shape) and reason.startswith("dense"), (tuple(mask.shape), block, reason))
+    need(_mask.cover(torch.zeros(256, 256, dtype=torch.bool))[0] == (128, 128), "nothing is there")
+    need(_mask.cover(squares(96, 192, 32, 0.1))[0] == (32, 32), "no larger than the matrix")
+    ways = _mask.by_time(some)
+    need([way[0] for way in ways] == sorted(way[0] for way in ways) and {way[1] for way in ways} == set(_blocks.GPU_SIDES), ways)
+    elements, counted = _blocks.covers(some)
+    need(elements == int(some.sum()), "elements")
+    for side, (blocks, half, few) in counted.items():
+        tiles = _blocks._tiles(some, side, side).sum((-1, -2))
+        thin = (tiles > 0) & (tiles < side * side / 2)
+        need((blocks, half, few) == (int((tiles > 0).sum()), int(thin.sum()), int(tiles[thin].sum())), side)
 
 
 tests.check("which blocks", chosen)
+tests.check("which blocks cover", covered)
 tests.check("reasons", said)
 tests.check("reasons on a GPU", said_there)
 

@@ -3,7 +3,7 @@
 import torch
 
 from .. import _operators as ops
-from .._blocks import FILLED, GPU_SIDES, Blocks, choose, fill
+from .._blocks import FILLED, Blocks, choose, covers
 from .._masks import check_mask as check_mask
 from ..patterns import Pattern
 from ..tensors import blocks_of
@@ -40,24 +40,46 @@ def choose_blocks(mask, block=None):
     """Blocks for a mask, and why: those asked for; otherwise those that fit, or one whole block (the dense product) where too much is there."""
     if block is not None:
         return Blocks.from_mask(mask, block), f"{name_of(block, mask.shape[-2:])} as asked; not timed"
-    found = choose(mask)
-    if mask.is_cuda and found == tuple(mask.shape):
-        return Blocks.from_mask(mask, found), why_whole(mask)
-    blocks = Blocks.from_mask(mask, found)
+    if mask.is_cuda and mask.dim() == 2:
+        block, reason = cover(mask)
+        return Blocks.from_mask(mask, block), reason
+    blocks = Blocks.from_mask(mask, choose(mask))
     share = stored(blocks)
-    limit = next(limit for height, limit in (GPU_BREAK_EVEN if mask.is_cuda else BREAK_EVEN) if blocks.block[0] >= height)
+    limit = next(limit for height, limit in BREAK_EVEN if blocks.block[0] >= height)
     if share > limit and blocks.patterns == 1:
         why = f"dense: blocks of {blocks.block[0]}x{blocks.block[1]} would store {share:.0%} of the matrix and pay up to about {limit:.0%}; not timed"
         return Blocks.from_mask(mask, tuple(mask.shape[-2:])), why
     return blocks, f"{name_of(blocks.block, blocks.shape)} store {share:.1%} of the matrix; not timed"
 
 
-def why_whole(mask):
-    """Why a GPU holds a mask as one block."""
-    rows, cols = mask.shape
-    if rows == cols and rows in GPU_SIDES and fill(mask, (rows, cols)) >= FILLED:
-        return f"dense: the mask fills one block of {rows}x{cols}, which is the whole matrix; not timed"
-    return f"dense: the mask fills no square of 16 or more to {FILLED:.0%}, and with smaller ones a GPU's dense product is faster; not timed"
+def by_time(mask):
+    """For squares that fit: the time that a GPU's product takes by the table above, as a share of the dense one's, with side, share of the matrix that
+    they store, of it that exists, and of squares less than half full and of elements in these; fastest first, of two as fast the larger."""
+    there, counted = covers(mask)
+    limits, found = dict(GPU_BREAK_EVEN), []
+    for side, (blocks, loose, scattered) in counted.items():
+        if side <= min(mask.shape):
+            places = -(-mask.shape[0] // side) * -(-mask.shape[1] // side)
+            share = blocks / places
+            full, few = there / max(blocks * side * side, 1), loose / max(blocks, 1)
+            found.append((share / limits[side], side, share, full, few, scattered / max(there, 1)))
+    return sorted(found, key=lambda way: (way[0], -way[1]))
+
+
+def cover(mask):
+    """The squares in which a GPU is fastest, or the whole matrix where the dense product is; and why. Squares need not be full: what counts is how many
+    there are."""
+    whole, ways = tuple(mask.shape), by_time(mask)
+    if not ways:
+        return whole, "dense: no square of 16 fits into the matrix; not timed"
+    time, side, share, full, loose, scattered = ways[0]
+    rest = ""
+    if loose > 1 - FILLED:
+        rest = f", {full:.0%} of it filled; {scattered:.0%} of the elements take {loose:.0%} of the blocks, which are less than half full"
+    if time > 1:
+        limit = dict(GPU_BREAK_EVEN)[side]
+        return whole, f"dense: blocks of {side}x{side} would store {share:.0%} of the matrix{rest}, and pay up to about {limit:.0%}; not timed"
+    return (side, side), f"{name_of((side, side), whole)} store {share:.1%} of the matrix{rest}; not timed"
 
 
 def stored(blocks):

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ._mask import block_of, check_mask, choose_blocks, mask_of
+from ._mask import block_of, check_mask, choose_blocks, mask_of, takes
 from ._products import is_whole
 from ._repack import repack, replace
 from .base import OperatorBase
@@ -34,6 +34,8 @@ class SparseWeight(OperatorBase):
             mask = self._check_weight_mask(weight_mask, weight.device)
         self._asked = block_of(format, mask.shape)
         blocks, reason = self._choose(mask)
+        if named is not None and mask.is_cuda and (named[0] == named[1] or not takes(named)):
+            named = None  # the rule has compared the squares
         if named is not None and self._asked is None and not is_whole(blocks) and len(self._weight_shape) == 2:
             blocks, reason = choose_blocks(mask, named)
         self.values = torch.nn.Parameter(blocks.pack(self._matrix(weight)).contiguous(), raw_module.weight.requires_grad)
