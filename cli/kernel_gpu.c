@@ -45,7 +45,8 @@ static sparta_status fill_request(cli *c, int gpu, sp_gpu_bench_request *q)
                                 .dtype = dtypes[d].dtype,
                                 .tf32 = dtypes[d].tf32,
                                 .seconds = cli_real(c, CLI_TIME, 0.5),
-                                .seed = (uint64_t)cli_int(c, CLI_SEED, 0)};
+                                .seed = (uint64_t)cli_int(c, CLI_SEED, 0),
+                                .tune = cli_has(c, CLI_TUNE)};
     return SPARTA_OK;
 }
 
@@ -58,6 +59,7 @@ static const char *const names[] = {"m",
                                     "pattern",
                                     "sparsity",
                                     "implement",
+                                    "point",
                                     "best_us",
                                     "median_us",
                                     "tflops",
@@ -85,6 +87,30 @@ static void dense_result(cli_rows *t, const sp_gpu_bench_result *r)
     cli_json_close(j, ']');
 }
 
+/* What --tune found. */
+static void tuned_result(cli_json *j, const sparta_tuned *t)
+{
+    cli_json_open(j, "tuned", '{');
+    cli_json_text(j, "point", t->point);
+    cli_json_real(j, "us", t->us);
+    cli_json_real(j, "rule_us", t->rule_us);
+    cli_json_int(j, "points", t->points);
+    cli_json_int(j, "measured", t->measured);
+    cli_json_int(j, "wrong", t->wrong);
+    cli_json_int(j, "failed", t->failed);
+    cli_json_close(j, '}');
+}
+
+static void say_tuned(cli *c, const sparta_tuned *t)
+{
+    if (!t->points) return;
+    cli_say(c, "           %d points, %d measured now: ", t->points, t->measured);
+    if (*t->point)
+        cli_say(c, "%s takes %.2f us, the rule's %.2f us; remembered\n", t->point, t->us, t->rule_us);
+    else
+        cli_say(c, "none is faster than the rule's, %.2f us\n", t->rule_us);
+}
+
 static void result(cli *c, cli_rows *t, const char *point, const sp_gpu_bench_request *q,
                    const sp_gpu_bench_result *r)
 {
@@ -99,6 +125,8 @@ static void result(cli *c, cli_rows *t, const char *point, const sp_gpu_bench_re
     cli_rows_text(t, "pattern", q->pattern);
     cli_rows_real(t, "sparsity", 3, q->sparsity);
     cli_rows_text(t, "implement", r->implement);
+    cli_rows_text(t, "parameters", *r->point ? r->point : "by rule");
+    if (r->tuned.points) tuned_result(j, &r->tuned);
     cli_rows_real(t, "best_us", 2, r->best_us);
     cli_rows_real(t, "median_us", 2, r->median_us);
     cli_json_int(j, "nnz", r->nnz);
@@ -134,6 +162,8 @@ static void say_result(cli *c, const sp_gpu_bench_request *q, const sp_gpu_bench
             r->gbytes_per_s, r->share_of_bandwidth * 100, r->peak_gbytes_per_s);
     if (r->in_turn > 1) cli_say(c, "; %d weights take turns", r->in_turn);
     cli_say(c, "\n");
+    if (*r->point && !r->tuned.points) cli_say(c, "           at %s, as tuned before\n", r->point);
+    say_tuned(c, &r->tuned);
     if (*r->dense_name)
         cli_say(
             c, "  %-8s %10.2f us best, %.2f us median, dense: %s is %.2fx %s (95 %% interval %.2f to %.2f)\n",
@@ -181,6 +211,7 @@ sparta_status cli_kernel_gpu(cli *c)
         return sp_fail(c->cx, SPARTA_E_USAGE, "kernel: there is no device \"%s\"; cpu, or a GPU: cuda:0",
                        device);
     p.json = cli_json_begin(c, "kernel");
+    (void)sparta_blocks_recall(c->cx, NULL);
     SP_TRY(cli_sweep(c, one_point, &p, &n));
     if (n > 1 || cli_wants_json(c) || cli_has(c, CLI_TABLE) || cli_has(c, CLI_QUIET))
         SP_TRY(cli_rows_end(&p.rows));

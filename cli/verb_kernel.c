@@ -183,9 +183,10 @@ sparta_status cli_verb_kernel(cli *c)
 {
     static const cli_option_id of_show[] = {CLI_NEST, CLI_NUMBER, CLI_STEP, CLI_WHOLE},
                                of_cpu[] = {CLI_WEIGHT, CLI_FORMAT, CLI_TENSOR, CLI_TARGET},
-                               of_bench[] = {CLI_DEVICE, CLI_OP,     CLI_M,       CLI_N,
-                                             CLI_K,      CLI_WEIGHT, CLI_PATTERN, CLI_SPARSITY,
-                                             CLI_DTYPE,  CLI_TIME,   CLI_FORMAT,  CLI_TENSOR};
+                               of_gpu[] = {CLI_TUNE},
+                               of_bench[] = {CLI_DEVICE, CLI_OP,      CLI_M,        CLI_N,     CLI_K,
+                                             CLI_WEIGHT, CLI_PATTERN, CLI_SPARSITY, CLI_DTYPE, CLI_TIME,
+                                             CLI_FORMAT, CLI_TENSOR,  CLI_TUNE};
     const char *what = c->operand[0];
     if (!strcmp(what, "show")) {
         SP_TRY(refuse(c, what, of_bench, SP_COUNT(of_bench)));
@@ -202,7 +203,10 @@ sparta_status cli_verb_kernel(cli *c)
         return sp_fail(c->cx, SPARTA_E_USAGE,
                        "kernel: bench takes no \"%s\"; a weight is given with --weight", c->operand[1]);
     SP_TRY(refuse(c, what, of_show, SP_COUNT(of_show)));
-    if (!strcmp(cli_text(c, CLI_DEVICE, "cpu"), "cpu")) return bench(c);
+    if (!strcmp(cli_text(c, CLI_DEVICE, "cpu"), "cpu")) {
+        SP_TRY(refuse(c, "bench on the CPU, whose database compile fills", of_gpu, SP_COUNT(of_gpu)));
+        return bench(c);
+    }
     SP_TRY(refuse(c, "bench on a GPU", of_cpu, SP_COUNT(of_cpu)));
     return cli_kernel_gpu(c);
 }

@@ -803,6 +803,48 @@ SPARTA_API SPARTA_MUST sparta_status sparta_half_multiply(
     const sparta_tensor *packed, int64_t rows, int64_t cols, const sparta_tensor *x, const sparta_tensor *out,
     const sparta_multiply_options *options, const sparta_launch *launch, char *message, size_t message_size);
 
+/* ------------------------------------------------------------------ tuning on a GPU (docs/gpu.md)
+ *
+ *     sparta_tune_call call = {.size = sizeof call, .verb = SPARTA_MULTIPLY, .s = &w, .x = &x, .y = &y};
+ *     sparta_tuned found = {.size = sizeof found};
+ *     sparta_blocks_tune(cx, &call, &found);                                 "TOK=128 NWG=2": 231.0 us, by rule 252.4
+ *
+ * A kernel on a GPU runs at a point: sizes of its tiles, stages, blocks of a multiprocessor. A rule chooses it. Tuning times the points that such a call can run at, on its
+ * own arrays: the answer of each is compared with the rule's on a poisoned result, then they take turns, by the device's time. One that is faster than the rule's by 2 % wins.
+ * The winner is used by later calls that are alike (GPU, verb, type, sizes, share of blocks, about as many tokens, epilogue) in this process, and is remembered in the tuning
+ * database for others. Any thread may call multiply and sample meanwhile. */
+typedef struct sparta_tune_call {
+    size_t size;
+    sparta_verb verb; /* SPARTA_MULTIPLY, SPARTA_MULTIPLY_TURNED or SPARTA_SAMPLE */
+    /* What such a call gets: x and out, or a and c. None of it is written: results go to memory of the device that is taken for it, twice the size of one. */
+    const sparta_blocks *s;
+    const sparta_tensor *x, *y;
+    const sparta_multiply_options *options; /* without `turned`, which the verb says; NULL: none */
+    /* A product with a packed 2:4 weight (sparta_half_pack) of these sizes instead of `s`; NULL: none. */
+    const sparta_tensor *packed;
+    int64_t rows, cols;
+    int tf32; /* as in sparta_launch */
+    /* To compile, check and time, about; what it does not reach is left for another time. 0: 30. */
+    double seconds;
+    const char *db; /* tuning database; NULL: beside the kernel cache; ":memory:": none */
+    int again;      /* 1: measure what the database has, too */
+} sparta_tune_call;
+
+typedef struct sparta_tuned {
+    size_t size;
+    char implement[48]; /* which kernel, "strips" */
+    char point[64];     /* where it differs from the rule's; "": the rule's, or the kernel has no choice */
+    double us, rule_us; /* medians; 0: it has no choice, and nothing was timed */
+    int points,
+        measured; /* that the call can run at, the rule's among them; timed now, the others are the database's */
+    int wrong, failed; /* whose answer differs, which do not run: notes of the context say which */
+} sparta_tuned;
+SPARTA_API SPARTA_MUST sparta_status sparta_blocks_tune(sparta_ctx *cx, const sparta_tune_call *call,
+                                                        sparta_tuned *out);
+/* Winners that the database (NULL: beside the kernel cache) has for the GPUs and the kernels of this process are used from now on. Returns how many; a database that
+ * cannot be read has none, and notes say why. sparta_blocks_tune does it too. */
+SPARTA_API int sparta_blocks_recall(sparta_ctx *cx, const char *db);
+
 #ifdef __cplusplus
 }
 #endif

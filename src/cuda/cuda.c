@@ -97,7 +97,7 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *given, const 
         job.room += clean_bytes(&job);
         job.keep = NULL;
     }
-    return row->run(c, &job, gpu);
+    return sp_cuda_run_row(c, row, &job, gpu);
 }
 
 static sparta_status refuse(const sp_complaint *c, const sp_cuda_job *job)

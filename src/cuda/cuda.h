@@ -9,6 +9,7 @@
  *             dense      sm_80    what no kernel takes, or is nearly full: unpacked, by cuBLASLt where it is installed
  *             ...                 cuda.def says all
  *   half      sm_90a   2:4 weights: no row, because its values are a packed copy that callers keep (half.h)
+ *   points    the numbers of a kernel (tile, stages, ...): a row's rule chooses; those that were measured to be better are preferred (points.c, tune/gpu.c)
  *
  * A text is the file as it is, after lines "#define NAME value" that say its point, and after index.h, sampled.h, common.cuh and hopper.cuh. Texts include no header of NVIDIA's.
  *
@@ -50,16 +51,35 @@ typedef struct sp_cuda_job {
     sp_words words;
     const void *bias, *residual;
     int64_t residual_step;
-    double scale; /* of a sample */
-    char *room;   /* the row's own workspace, 256-byte aligned */
+    double scale;                   /* of a sample */
+    char *room;                     /* the row's own workspace, 256-byte aligned */
+    const struct sp_choice *choice; /* the point of its row; NULL: what is preferred, else the rule's */
 } sp_cuda_job;
 
-/* One way to run jobs. `room`: bytes of workspace that it wants. */
+/* Numbers of a point that a row lets others choose, in the order of its names. SP_BY_RULE: as the rule has it. */
+enum { SP_CHOICES = 10, SP_BY_RULE = -1, SP_SPACE = 24, SP_POINT_TEXT = 64 };
+typedef struct sp_choice {
+    int value[SP_CHOICES];
+} sp_choice;
+
+/* Of a row that has a choice. */
+typedef struct sp_choices {
+    const char *name[SP_CHOICES]; /* as in the text; NULL ends them */
+    const char *variable;         /* of the environment, for experiments: "TOK=128 NWG=1" */
+    int text;                     /* sp_cuda_text: what the numbers mean changes with it */
+    /* The point of a job that takes what is wanted where that can be had, and the rule's otherwise: fills in all numbers. False: it cannot run the job. */
+    bool (*settle)(const sp_cuda_job *job, const sp_gpu *gpu, sp_choice *point);
+    /* Those worth a trial, "TOK=128 NWG=1"; NULL ends them. A job takes those that settle lets stand. */
+    const char *space[SP_SPACE];
+} sp_choices;
+
+/* One way to run jobs. `room`: bytes of workspace that it wants, whatever the point. */
 typedef struct sp_cuda_row {
     const char *name;
     bool (*takes)(const sp_cuda_job *job, const sp_gpu *gpu);
     size_t (*room)(const sp_cuda_job *job, const sp_gpu *gpu);
     sparta_status (*run)(const sp_complaint *c, const sp_cuda_job *job, const sp_gpu *gpu);
+    const sp_choices *choices; /* or NULL */
     bool plain; /* it follows pos, crd and keep themselves: it gets no index and no clean values */
 } sp_cuda_row;
 
@@ -73,6 +93,44 @@ const sp_cuda_row *sp_cuda_find(const sp_cuda_job *job);
 size_t sp_cuda_room(const sp_cuda_job *job);
 /* E_UNSUPPORTED: no row takes it. `job->room` is of sp_cuda_room bytes, 256-byte aligned. */
 sparta_status sp_cuda_run(const sp_complaint *c, const sp_cuda_job *job) SP_MUST;
+
+/* ------------------------------------------------------------------ points that were chosen (points.c) */
+/* What is wanted of a row's point: by the environment, by the job, or nothing. E_USAGE: the variable is no list of its names. */
+sparta_status sp_choice_wanted(const sp_complaint *c, const sp_choices *of, const sp_cuda_job *job,
+                               sp_choice *out) SP_MUST;
+/* The same for `takes`, which does not complain. */
+sp_choice sp_choice_quietly(const sp_choices *of, const sp_cuda_job *job);
+bool sp_choice_fixed(const sp_choices *of); /* the environment says some of it: nothing is preferred */
+/* "TOK=128 NWG=1"; what is left to the rule is left out. */
+void sp_choice_print(const sp_choices *of, const sp_choice *choice, char out[SP_POINT_TEXT]);
+/* False: it is none. "" leaves all to the rule. */
+bool sp_choice_parse(const sp_choices *of, const char *text, sp_choice *out);
+/* Can the job run just so? */
+bool sp_choice_allowed(const sp_choices *of, const sp_cuda_job *job, const sp_gpu *gpu,
+                       const sp_choice *choice);
+/* The points of a job that differ, the rule's first, which leaves all to it. Returns how many, SP_SPACE at most. */
+int sp_choice_space(const sp_choices *of, const sp_cuda_job *job, const sp_gpu *gpu, sp_choice out[SP_SPACE]);
+/* For the points that tests compile: point i is job i of the first `plain` by rule, and then each of the space at each of the first `jobs`. */
+bool sp_choice_sample(const sp_choices *of, int i, int plain, int jobs, sp_choice *out, int *job);
+
+/* Jobs that run alike, as a number and in words that end with it: GPU and driver, row, verb, types, sizes, share of blocks, tokens (in half octaves), epilogue. */
+uint64_t sp_cuda_task(const sp_cuda_row *row, const sp_cuda_job *job, const sp_gpu *gpu);
+void sp_cuda_task_print(const sp_cuda_row *row, const sp_cuda_job *job, const sp_gpu *gpu, char *out,
+                        size_t size);
+#define SP_TASK_PREFIX "gpu "
+bool sp_cuda_task_parse(const char *text, uint64_t *out); /* the number; false: it has none */
+/* From now on such jobs run so, in this process; readers take no lock. False: no memory, or too many. */
+bool sp_cuda_prefer(uint64_t task, const sp_choice *choice);
+/* What is preferred for a job and can be had; NULL: nothing is. */
+const sp_choice *sp_cuda_preferred(const sp_cuda_row *row, const sp_cuda_job *job, const sp_gpu *gpu);
+void sp_cuda_forget(const sp_choice *preferred); /* it did not run */
+/* Runs the job on its row: at its point, at a preferred one, or by the rule, which also stands in for a preferred one that fails. */
+sparta_status sp_cuda_run_row(const sp_complaint *c, const sp_cuda_row *row, const sp_cuda_job *job,
+                              const sp_gpu *gpu) SP_MUST;
+/* A row that has a choice, by its name, 2:4 too; NULL: there is none. */
+const sp_cuda_row *sp_cuda_row_named(const char *name);
+/* What a point of this row was measured with: a digest of its text, in hexadecimal. */
+void sp_cuda_code(const sp_cuda_row *row, char out[40]);
 
 /* ------------------------------------------------------------------ index (index.c, index.cu) */
 /* Words of the index; 0: there is none for such blocks, or it would be too large. */

@@ -1,16 +1,14 @@
 /* Few tokens: which point of few.cu, and its launch. */
 #include "cuda/cuda.h"
 #include "cuda/few.cu" /* its first part, which is C */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
     MOST_TOKENS = 64,
     TOKENS_OF_A_TILE = 8,
     MOST_TILES = MOST_TOKENS / TOKENS_OF_A_TILE,
-    MOST_SIDE = 1 << 16
+    MOST_SIDE = 1 << 16,
+    LIST_BYTES = 16 << 10 /* shared memory that the kernel has of its own, at most */
 };
 
 static int64_t up(int64_t n, int64_t by)
@@ -52,28 +50,17 @@ static const shape shapes[ROWS_KINDS][MOST_TILES] = {
                  {8, 32, 1, 1}},
 };
 
+/* The order of `choices` below. */
 typedef struct point {
     int rows, warps, span, depth, ahead, occupancy, ordered, overlap;
 } point;
-
-static const struct {
-    const char *name;
-    size_t at;
-} fields[] = {
-    {"ROWS", offsetof(point, rows)},       {"WARPS", offsetof(point, warps)},
-    {"SPAN", offsetof(point, span)},       {"DEPTH", offsetof(point, depth)},
-    {"AHEAD", offsetof(point, ahead)},     {"OCC", offsetof(point, occupancy)},
-    {"ORDERED", offsetof(point, ordered)}, {"PDL", offsetof(point, overlap)},
-};
-static int *field(point *p, size_t i)
-{
-    return (int *)((char *)p + fields[i].at);
-}
+enum { FIELDS = sizeof(point) / sizeof(int) };
 
 /* 16 rows where strips of 32 would not meet every multiprocessor, or would read x for halves that are not there; 64 where x is what
  * takes the time, if there is work for all. */
-static int rows_kind(const sp_cuda_job *job, int tiles, int processors)
+static int rows_kind(const sp_cuda_job *job, int tiles, int processors, int wanted)
 {
+    if (wanted == 16 || wanted == 32 || wanted == 64) return wanted / 32;
     if (job->height < 32 || up(job->rows, 32) < processors) return ROWS_16;
     return tiles > 4 && job->height >= 64 && job->rows / 64 >= 2 * processors ? ROWS_64 : ROWS_32;
 }
@@ -85,10 +72,11 @@ static int tiles_of(const sp_cuda_job *job)
 
 /* As many warps in a block as fill the chip when every strip is there at once; but none without work. Widths that are no power of two are divided by, and
  * narrow ones give lanes addresses of their own: both take registers. */
-static point choose(const sp_cuda_job *job, const sp_gpu *gpu)
+static point choose(const sp_cuda_job *job, const sp_gpu *gpu, const point *wanted)
 {
-    enum { FEWEST_WARPS = 4, MOST_WARPS = 16, LIST_BYTES = 16 << 10 };
-    const int tiles = tiles_of(job), kind = rows_kind(job, tiles, gpu->processors), rows = 16 << kind;
+    enum { FEWEST_WARPS = 4, MOST_WARPS = 16 };
+    const int tiles = tiles_of(job), kind = rows_kind(job, tiles, gpu->processors, wanted->rows),
+              rows = 16 << kind;
     const shape s = shapes[kind][tiles - 1];
     const bool plain = (job->width & (job->width - 1)) == 0 && job->width >= s.span;
     const int most = plain || s.warps <= FEWEST_WARPS ? s.warps : s.warps - FEWEST_WARPS;
@@ -98,56 +86,60 @@ static point choose(const sp_cuda_job *job, const sp_gpu *gpu)
     while (warps < MOST_WARPS && 2 * warps * on_each <= most && warps * (int64_t)s.span < columns) warps *= 2;
     while (warps > 1 && (warps > most || SP_FEW_SHARED(warps, rows, tiles) > gpu->shared - LIST_BYTES))
         warps /= 2;
+    if (wanted->warps >= 1 && wanted->warps <= MOST_WARPS) warps = wanted->warps;
+    const int occupancy = SP_MAX(most / warps, 1);
     return (point){.rows = rows,
                    .warps = warps,
                    .span = s.span,
                    .depth = s.depth,
                    .ahead = s.ahead,
-                   .occupancy = most / warps,
-                   .ordered = on_each > most / warps,
+                   .occupancy = occupancy,
+                   .ordered = on_each > occupancy,
                    .overlap = gpu->target == SP_TARGET_SM90A};
 }
 
-/* SPARTA_CUDA_FEW_POINT, for experiments: "ROWS=32 WARPS=8", what is not named stays as chosen. Read once. */
-static struct {
-    point value; /* -1: not given */
-    bool wrong;
-} given;
-static void read_given(void)
+static bool is_possible(const point *p, const sp_cuda_job *job, const sp_gpu *gpu)
 {
-    const char *text = getenv("SPARTA_CUDA_FEW_POINT");
-    char name[16];
-    int value, length;
-    for (size_t i = 0; i < SP_COUNT(fields); i++) *field(&given.value, i) = -1;
-    for (; text && *text; text += length) {
-        size_t i = 0;
-        if (sscanf(text, " %15[A-Z]=%d%n ", name, &value, &length) != 2 || value < 0) break;
-        while (i < SP_COUNT(fields) && strcmp(fields[i].name, name)) i++;
-        if (i == SP_COUNT(fields)) break;
-        *field(&given.value, i) = value;
-    }
-    given.wrong = text && *text;
-}
-static bool is_possible(const point *p, const sp_cuda_job *job)
-{
+    enum { MOST_WARPS = 64 /* of a multiprocessor */ };
     const int strip = sp_few_strip((int)job->height);
     return (p->rows == 16 || p->rows == 32 || p->rows == 64) && strip % p->rows == 0 && p->warps >= 1 &&
            p->warps <= 16 && (p->span == 32 || p->span == 64) && p->depth >= 1 && p->depth <= 8 &&
-           p->ahead <= 1 && p->ordered <= 1 && p->overlap <= 1 && p->occupancy >= 1 && p->occupancy <= 32;
+           p->ahead <= 1 && p->ordered <= 1 && p->overlap <= (gpu->target == SP_TARGET_SM90A) &&
+           p->occupancy >= 1 && p->occupancy * p->warps <= MOST_WARPS &&
+           SP_FEW_SHARED(p->warps, p->rows, tiles_of(job)) <= gpu->shared - LIST_BYTES;
 }
+
+static bool settle(const sp_cuda_job *job, const sp_gpu *gpu, sp_choice *choice)
+{
+    point p, wanted;
+    memcpy(&wanted, choice, sizeof wanted);
+    p = choose(job, gpu, &wanted);
+    memcpy(choice, &p, sizeof p);
+    for (int i = 0; i < FIELDS; i++)
+        if (((int *)&wanted)[i] >= 0) choice->value[i] = ((int *)&wanted)[i];
+    memcpy(&p, choice, sizeof p);
+    return is_possible(&p, job, gpu);
+}
+
+static const sp_choices choices = {
+    .name = {"ROWS", "WARPS", "SPAN", "DEPTH", "AHEAD", "OCC", "ORDERED", "PDL"},
+    .variable = "SPARTA_CUDA_FEW_POINT",
+    .text = SP_CUDA_TEXT_few,
+    .settle = settle,
+    .space = {"ROWS=16 WARPS=4", "ROWS=16 WARPS=8", "ROWS=16 WARPS=16", "ROWS=32 WARPS=4", "ROWS=32 WARPS=8",
+              "ROWS=32 WARPS=16 DEPTH=1", "ROWS=64 WARPS=4", "ROWS=64 WARPS=8",
+              "ROWS=16 WARPS=8 DEPTH=2 OCC=2", "ROWS=32 WARPS=8 DEPTH=1", "ROWS=16 WARPS=12", "SPAN=32",
+              "PDL=0"},
+};
+
 static sparta_status point_of(const sp_complaint *c, const sp_cuda_job *job, const sp_gpu *gpu, point *out)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, read_given);
-    *out = choose(job, gpu);
-    for (size_t i = 0; i < SP_COUNT(fields); i++)
-        if (*field(&given.value, i) >= 0) *field(out, i) = *field(&given.value, i);
-    if (!given.wrong && is_possible(out, job)) return SPARTA_OK;
-    return sp_refuse(
-        c, SPARTA_E_USAGE,
-        "SPARTA_CUDA_FEW_POINT: \"%s\" is no point of few.cu; write pairs like \"ROWS=32 WARPS=8\" "
-        "of ROWS, WARPS, SPAN, DEPTH, AHEAD, OCC, ORDERED, PDL, or do not set it",
-        getenv("SPARTA_CUDA_FEW_POINT"));
+    sp_choice choice;
+    SP_TRY(sp_choice_wanted(c, &choices, job, &choice));
+    const bool possible = settle(job, gpu, &choice);
+    memcpy(out, &choice, sizeof *out);
+    return possible ? SPARTA_OK
+                    : sp_refuse(c, SPARTA_E_USAGE, "kernel few cannot run so; change SPARTA_CUDA_FEW_POINT");
 }
 
 static void set_point(sp_cuda_point *out, const point *p, const sp_cuda_job *job)
@@ -156,7 +148,7 @@ static void set_point(sp_cuda_point *out, const point *p, const sp_cuda_job *job
     sp_cuda_set(out, "HEIGHT", (int)job->height);
     sp_cuda_set(out, "WIDTH", (int)job->width);
     sp_cuda_set(out, "TILES", tiles_of(job));
-    for (size_t i = 0; i < SP_COUNT(fields); i++) sp_cuda_set(out, fields[i].name, *field((point *)p, i));
+    for (int i = 0; i < FIELDS; i++) sp_cuda_set(out, choices.name[i], ((const int *)p)[i]);
 }
 
 /* ------------------------------------------------------------------ the row */
@@ -226,7 +218,8 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *job, const sp
     return sp_gpu_launch(c, kernel, &grid, job->stream, (void *[]){&args});
 }
 
-const sp_cuda_row sp_cuda_few = {"few", takes, room, run, false};
+const sp_cuda_row sp_cuda_few = {
+    .name = "few", .takes = takes, .room = room, .run = run, .choices = &choices};
 
 /* ------------------------------------------------------------------ points of the compile test */
 bool sp_cuda_points_few(int i, sp_cuda_point *out, const char **entry, sp_target *target)
@@ -255,8 +248,12 @@ bool sp_cuda_points_few(int i, sp_cuda_point *out, const char **entry, sp_target
         {SPARTA_F16, 192, 320, 28672, 56, {0}},
     };
     static const sp_target targets[] = {SP_TARGET_SM90A, SP_TARGET_SM80};
-    if (i < 0 || i >= (int)(SP_COUNT(cases) * SP_COUNT(targets))) return false;
-    const size_t which = (size_t)i / SP_COUNT(targets);
+    enum { THROUGH_THE_SPACE = 3 };
+    sp_choice choice;
+    int which;
+    if (i < 0 || !sp_choice_sample(&choices, i / (int)SP_COUNT(targets), SP_COUNT(cases), THROUGH_THE_SPACE,
+                                   &choice, &which))
+        return false;
     *target = targets[(size_t)i % SP_COUNT(targets)];
     *entry = "few";
     const sp_gpu gpu = {.processors = 132, .shared = 227 << 10, .target = *target};
@@ -270,7 +267,9 @@ bool sp_cuda_points_few(int i, sp_cuda_point *out, const char **entry, sp_target
                                        (cases[which].height * cases[which].width),
                              .tokens = cases[which].tokens,
                              .words = cases[which].words};
-    const point p = choose(&job, &gpu);
+    point p;
+    settle(&job, &gpu, &choice);
+    memcpy(&p, &choice, sizeof p);
     memset(out, 0, sizeof *out);
     set_point(out, &p, &job);
     return true;

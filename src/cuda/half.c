@@ -1,7 +1,7 @@
 /* 2:4 on the GPU: tiles, and the point and launch of their product. */
 #include "cuda/half.h"
 #include "cuda/half.cu" /* its first part, which is C */
-#include <stdatomic.h>
+#include <pthread.h>
 #include <string.h>
 
 enum { MOST_LINES = 1 << 24 };
@@ -69,23 +69,36 @@ sparta_status sp_half_compress(const sp_complaint *c, const sp_half_weight *w)
 
 /* ------------------------------------------------------------------ the point */
 /* 256 tokens at a time and x shared by two blocks where there is work for the whole chip; else smaller pieces, one block each. */
-typedef struct point {
+typedef struct point { /* the order of `choices` below */
     int tile, stages, share, band, pdl;
 } point;
-enum { WIDE, NARROW, POINTS };
+enum { WIDE = 256, NARROW = 128, MOST_BAND = 1 << 10 };
 
-static int kind_of(const sp_cuda_job *job, const sp_gpu *gpu)
+static int groups_of(const sp_cuda_job *job)
 {
-    const int64_t groups = sp_half_strips((int)job->rows) / SP_HALF_GROUP;
-    return groups * ((job->tokens + 255) / 256) >= gpu->processors ? WIDE : NARROW;
+    return sp_half_strips((int)job->rows) / SP_HALF_GROUP;
 }
-static point point_of(int kind, const sp_cuda_job *job, const sp_gpu *gpu)
+static point rule(const sp_cuda_job *job, const sp_gpu *gpu)
 {
-    enum { BARRIERS = 256, MOST_STAGES = 8, ELEMENT = 2 };
-    point p = kind == WIDE ? (point){256, 1, 2, 8, 0} : (point){128, 1, 1, 8, 0};
+    enum { ELEMENT = 2 };
+    const bool wide = groups_of(job) * ((job->tokens + WIDE - 1) / WIDE) >= gpu->processors;
+    point p = {.tile = wide ? WIDE : NARROW, .share = wide ? 2 : 1, .band = 8};
     p.pdl = job->tokens * job->cols * ELEMENT <= (int64_t)(gpu->l2 / 4 * 3);
+    return p;
+}
+static point point_of(const sp_cuda_job *job, const sp_gpu *gpu, const sp_choice *choice)
+{
+    enum { BARRIERS = 256, MOST_STAGES = 8 };
+    point p = rule(job, gpu), wanted;
+    memcpy(&wanted, choice, sizeof wanted);
+    if (wanted.tile == WIDE || wanted.tile == NARROW) p.tile = wanted.tile;
+    if (wanted.share == 1 || wanted.share == 2) p.share = wanted.share;
+    if (wanted.band >= 1 && wanted.band <= MOST_BAND) p.band = wanted.band;
+    if (wanted.pdl == 0 || wanted.pdl == 1) p.pdl = wanted.pdl;
+    p.stages = 1;
     while (p.stages < MOST_STAGES && SP_HALF_SHARED(p.tile, p.stages + 1) + BARRIERS <= gpu->shared)
         p.stages++;
+    if (wanted.stages >= 2) p.stages = SP_MIN(p.stages, wanted.stages);
     return p;
 }
 static void set_point(sp_cuda_point *out, const point *p, const sp_cuda_job *job)
@@ -108,24 +121,57 @@ static sp_box y_box(const sp_cuda_job *job)
     return (sp_box){job->dtype, job->y, job->rows, job->tokens, job->y_step, SP_STRIP, SP_STRIP};
 }
 
-bool sp_half_takes(const sp_cuda_job *job, const sp_gpu *gpu)
+static bool is_ours(const sp_cuda_job *job, const sp_gpu *gpu)
 {
-    if (gpu->target != SP_TARGET_SM90A || !is_half(job->dtype) || job->verb != SPARTA_MULTIPLY) return false;
-    if (!is_size(job->rows, job->cols) || job->tokens < 1 || job->tokens > INT32_MAX / 2) return false;
-    const point p = point_of(kind_of(job, gpu), job, gpu);
-    const int64_t groups = sp_half_strips((int)job->rows) / SP_HALF_GROUP;
-    if (groups * ((job->tokens + p.tile - 1) / p.tile) > INT32_MAX / 2) return false;
-    const sp_box x = x_box(job, &p), y = y_box(job);
-    return sp_tensor_map_can(&x) && sp_tensor_map_can(&y) && (uintptr_t)job->values % 16 == 0;
+    return gpu->target == SP_TARGET_SM90A && is_half(job->dtype) && job->verb == SPARTA_MULTIPLY &&
+           is_size(job->rows, job->cols) && job->tokens >= 1 && job->tokens <= INT32_MAX / 2 &&
+           (uintptr_t)job->values % 16 == 0;
 }
 
-/* Blocks that the chip holds, by GPU and point: shared memory decides, whatever the words are. */
-static int blocks_held(const sp_gpu *gpu, const sp_gpu_kernel *kernel, const sp_grid *grid, int kind)
+static bool settle(const sp_cuda_job *job, const sp_gpu *gpu, sp_choice *choice)
 {
-    static _Atomic int held[SP_GPUS][POINTS];
-    int n = atomic_load(&held[gpu->number][kind]);
-    if (n == 0) atomic_store(&held[gpu->number][kind], n = sp_gpu_holds(gpu, kernel, grid));
-    return n;
+    if (!is_ours(job, gpu)) return false;
+    const point p = point_of(job, gpu, choice);
+    memcpy(choice, &p, sizeof p);
+    if (groups_of(job) * ((job->tokens + p.tile - 1) / p.tile) > INT32_MAX / 2) return false;
+    const sp_box x = x_box(job, &p), y = y_box(job);
+    return sp_tensor_map_can(&x) && sp_tensor_map_can(&y);
+}
+
+static const sp_choices choices = {
+    .name = {"TILE", "STAGES", "SHARE", "BAND", "PDL"},
+    .variable = "SPARTA_CUDA_HALF_POINT",
+    .text = SP_CUDA_TEXT_half,
+    .settle = settle,
+    .space = {"TILE=256 SHARE=2", "TILE=256 SHARE=1", "TILE=128 SHARE=1", "TILE=128 SHARE=2",
+              "TILE=256 SHARE=2 BAND=4", "TILE=256 SHARE=2 BAND=16", "TILE=128 SHARE=1 BAND=4",
+              "TILE=128 SHARE=1 BAND=16", "TILE=128 STAGES=4 SHARE=1", "PDL=0", "PDL=1"},
+};
+
+bool sp_half_takes(const sp_cuda_job *job, const sp_gpu *gpu)
+{
+    sp_choice choice = sp_choice_quietly(&choices, job);
+    return settle(job, gpu, &choice);
+}
+
+/* Blocks that the chip holds of a kernel, asked once. */
+static int blocks_held(const sp_gpu *gpu, const sp_gpu_kernel *kernel, const sp_grid *grid)
+{
+    enum { KEPT = 32 };
+    static struct {
+        const sp_gpu_kernel *kernel;
+        int blocks;
+    } held[KEPT];
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const size_t at = ((uintptr_t)kernel >> 4) % KEPT;
+    pthread_mutex_lock(&lock);
+    if (held[at].kernel != kernel) {
+        held[at].blocks = sp_gpu_holds(gpu, kernel, grid);
+        held[at].kernel = kernel;
+    }
+    const int blocks = held[at].blocks;
+    pthread_mutex_unlock(&lock);
+    return blocks;
 }
 
 /* As half.cu has it. */
@@ -137,8 +183,10 @@ typedef struct problem {
 
 static sparta_status multiply(const sp_complaint *c, const sp_cuda_job *job, const sp_gpu *gpu)
 {
-    const int kind = kind_of(job, gpu), groups = sp_half_strips((int)job->rows) / SP_HALF_GROUP;
-    const point p = point_of(kind, job, gpu);
+    sp_choice wanted;
+    SP_TRY(sp_choice_wanted(c, &choices, job, &wanted));
+    const int groups = groups_of(job);
+    const point p = point_of(job, gpu, &wanted);
     const sp_box x_of = x_box(job, &p), y_of = y_box(job);
     const sp_gpu_kernel *kernel;
     sp_cuda_point all = {0};
@@ -160,7 +208,7 @@ static sparta_status multiply(const sp_complaint *c, const sp_cuda_job *job, con
                     .shared = (unsigned)SP_HALF_SHARED(p.tile, p.stages),
                     .cluster = (unsigned)p.share,
                     .overlap = p.pdl};
-    const int64_t held = blocks_held(gpu, kernel, &grid, kind);
+    const int64_t held = blocks_held(gpu, kernel, &grid);
     const int64_t needed = groups * ((job->tokens + p.tile - 1) / p.tile);
     if (held < p.share)
         return sp_refuse(c, SPARTA_E_DEVICE, "2:4: %s cannot hold its kernel of %u bytes of shared memory",
@@ -168,6 +216,15 @@ static sparta_status multiply(const sp_complaint *c, const sp_cuda_job *job, con
     grid.x = (unsigned)(SP_MIN(held, needed) / p.share * p.share);
     return sp_gpu_launch(c, kernel, &grid, job->stream, (void *[]){&x, &y, &args});
 }
+
+static size_t room(const sp_cuda_job *job, const sp_gpu *gpu)
+{
+    (void)job, (void)gpu;
+    return 0;
+}
+
+const sp_cuda_row sp_cuda_half = {
+    .name = "half", .takes = sp_half_takes, .room = room, .run = multiply, .choices = &choices};
 
 sparta_status sp_half_multiply(const sp_complaint *c, const sp_cuda_job *job)
 {
@@ -181,7 +238,7 @@ sparta_status sp_half_multiply(const sp_complaint *c, const sp_cuda_job *job)
             "rows of x and y that begin on 16 bytes",
             sparta_dtype_name(job->dtype), gpu->name);
     SP_TRY(sp_gpu_enter(c, gpu, &visit));
-    const sparta_status status = multiply(c, job, gpu);
+    const sparta_status status = sp_cuda_run_row(c, &sp_cuda_half, job, gpu);
     sp_gpu_leave(&visit);
     return status;
 }
@@ -192,23 +249,25 @@ bool sp_cuda_points_half(int i, sp_cuda_point *out, const char **entry, sp_targe
     static const struct {
         const char *entry;
         sparta_dtype dtype;
-        int kind;
+        int tokens;
         sp_words words;
     } cases[] = {
-        {"compress", SPARTA_F16, WIDE, {0}},
-        {"compress", SPARTA_BF16, WIDE, {0}},
-        {"half", SPARTA_F16, WIDE, {0}},
-        {"half", SPARTA_BF16, WIDE, {.n = 3, .word = {SP_WORD_BIAS, SP_WORD_GELU, SP_WORD_ADD}}},
-        {"half", SPARTA_F16, NARROW, {.n = 2, .word = {SP_WORD_BIAS, SP_WORD_SILU}}},
+        {"half", SPARTA_F16, 8192, {0}},
+        {"compress", SPARTA_F16, 8192, {0}},
+        {"compress", SPARTA_BF16, 8192, {0}},
+        {"half", SPARTA_BF16, 8192, {.n = 3, .word = {SP_WORD_BIAS, SP_WORD_GELU, SP_WORD_ADD}}},
+        {"half", SPARTA_F16, 512, {.n = 2, .word = {SP_WORD_BIAS, SP_WORD_SILU}}},
     };
-    if (i < 0 || i >= (int)SP_COUNT(cases)) return false;
+    sp_choice wanted;
+    if (!sp_choice_sample(&choices, i, SP_COUNT(cases), 1, &wanted, &i)) return false;
     const sp_gpu gpu = {.processors = 132, .l2 = 50 << 20, .shared = 227 << 10, .target = SP_TARGET_SM90A};
     const sp_cuda_job job = {.verb = SPARTA_MULTIPLY,
                              .dtype = cases[i].dtype,
+                             .rows = 4096,
                              .cols = 8192,
-                             .tokens = cases[i].kind == WIDE ? 8192 : 512,
+                             .tokens = cases[i].tokens,
                              .words = cases[i].words};
-    const point p = point_of(cases[i].kind, &job, &gpu);
+    const point p = point_of(&job, &gpu, &wanted);
     memset(out, 0, sizeof *out);
     *entry = cases[i].entry;
     *target = SP_TARGET_SM90A;

@@ -28,5 +28,7 @@ sparta_status sp_half_compress(const sp_complaint *c, const sp_half_weight *weig
 /* Whether this GPU multiplies it: sm_90a, f16 and bf16, x and y that TMA can address. */
 bool sp_half_takes(const sp_cuda_job *job, const sp_gpu *gpu);
 sparta_status sp_half_multiply(const sp_complaint *c, const sp_cuda_job *job) SP_MUST;
+/* The product as a row, which is not in cuda.def. */
+extern const sp_cuda_row sp_cuda_half;
 
 #endif

@@ -2,12 +2,10 @@
 #include "cuda/cuda.h"
 #include "cuda/sampled.h"
 #include <limits.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ its point */
+/* The order of `choices` below. */
 typedef struct shape {
     int nwg;    /* warpgroups: 64 rows of an item each */
     int kt, st; /* tokens of a stage, stages */
@@ -36,30 +34,6 @@ static bool fits(const shape *s, const sp_gpu *gpu)
     return each <= gpu->shared && s->occ * (each + ALIGNED) <= gpu->shared + ALIGNED;
 }
 
-/* SPARTA_CUDA_SAMPLE_POINT="NWG=1 KT=32 ST=4 OCC=2", for experiments: what it names is taken where the kernel can be made so. */
-static shape wanted;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void read_wanted(void)
-{
-    const char *text = getenv("SPARTA_CUDA_SAMPLE_POINT");
-    const struct {
-        const char *name;
-        int *to, least, most;
-    } field[] = {{"NWG", &wanted.nwg, 1, 2},
-                 {"KT", &wanted.kt, 16, 64},
-                 {"ST", &wanted.st, 2, 16},
-                 {"OB", &wanted.ob, 1, 2},
-                 {"OCC", &wanted.occ, 1, 2}};
-    char name[8];
-    int value, n;
-    for (; text && sscanf(text, " %7[A-Z]=%d%n", name, &value, &n) == 2; text += n)
-        for (size_t i = 0; i < SP_COUNT(field); i++)
-            if (!strcmp(name, field[i].name) && value >= field[i].least && value <= field[i].most)
-                *field[i].to = value;
-    if (wanted.kt & (wanted.kt - 1)) wanted.kt = 0;
-}
-
 /* Items of a pattern whose blocks lie evenly. */
 static int64_t items_about(const sp_cuda_job *job, int nwg)
 {
@@ -69,22 +43,27 @@ static int64_t items_about(const sp_cuda_job *job, int nwg)
     return (int64_t)s.side.strips * s.tall * s.wide * ((in_strip + s.side.per - 1) / s.side.per);
 }
 
-static shape shape_of(const sp_cuda_job *job, const sp_gpu *gpu)
+static bool is_within(int x, int least, int most)
+{
+    return x >= least && x <= most;
+}
+
+static shape shape_of(const sp_cuda_job *job, const sp_gpu *gpu, const sp_choice *choice)
 {
     static const shape tall = {.nwg = 2, .kt = 64, .st = 4, .ob = 2, .occ = 1};
     static const shape strip = {.nwg = 1, .kt = 32, .st = 4, .ob = 2, .occ = 2};
     static const shape low = {.nwg = 1, .kt = 32, .st = 5, .ob = 1, .occ = 2};
     /* Fewer items than multiprocessors: all are cut, and one block of threads has a multiprocessor for itself. */
     static const shape few = {.nwg = 1, .kt = 64, .st = 5, .ob = 2, .occ = 1};
-    shape s = job->height % 128 == 0 ? tall : job->height % SP_STRIP == 0 ? strip : low;
+    shape wanted, s = job->height % 128 == 0 ? tall : job->height % SP_STRIP == 0 ? strip : low;
     if (items_about(job, s.nwg) < gpu->processors) s = few;
-    pthread_once(&once, read_wanted);
-    if (wanted.nwg && job->height % (wanted.nwg * SP_STRIP) == 0) s.nwg = wanted.nwg;
-    if (wanted.kt) s.kt = wanted.kt;
-    if (wanted.st) s.st = wanted.st;
-    if (wanted.ob) s.ob = wanted.ob;
-    if (wanted.occ)
-        s.occ = s.nwg == 2 ? 1 : wanted.occ; /* 2 x 128 x 2 threads have no registers for their sums */
+    memcpy(&wanted, choice, sizeof wanted);
+    if (is_within(wanted.nwg, 1, 2) && job->height % (wanted.nwg * SP_STRIP) == 0) s.nwg = wanted.nwg;
+    if (wanted.kt == 16 || wanted.kt == 32 || wanted.kt == 64) s.kt = wanted.kt;
+    if (is_within(wanted.st, 2, 16)) s.st = wanted.st;
+    if (is_within(wanted.ob, 1, 2)) s.ob = wanted.ob;
+    if (is_within(wanted.occ, 1, 2)) s.occ = wanted.occ;
+    if (s.nwg == 2) s.occ = 1; /* 2 x 128 x 2 threads have no registers for their sums */
     while (s.st > 2 && !fits(&s, gpu)) s.st--;
     return s;
 }
@@ -147,6 +126,30 @@ static bool is_small(const sp_cuda_job *job)
     return sp_sampled_most(&s) <= most / ((int64_t)s.tall * s.wide);
 }
 
+static bool can(const sp_cuda_job *job, const sp_gpu *gpu, const shape *s)
+{
+    const sp_box x = box_of_x(job, s), y = box_of_y(job, s), values = box_of_values(job);
+    return fits(s, gpu) && sp_tensor_map_can(&x) && sp_tensor_map_can(&y) && sp_tensor_map_can(&values);
+}
+
+static bool settle(const sp_cuda_job *job, const sp_gpu *gpu, sp_choice *point)
+{
+    const shape s = shape_of(job, gpu, point);
+    memcpy(point, &s, sizeof s);
+    return !is_empty(job) && can(job, gpu, &s);
+}
+
+static const sp_choices choices = {
+    .name = {"NWG", "KT", "ST", "OB", "OCC"},
+    .variable = "SPARTA_CUDA_SAMPLE_POINT",
+    .text = SP_CUDA_TEXT_sampled,
+    .settle = settle,
+    .space = {"NWG=2 KT=64 ST=4 OB=2", "NWG=2 KT=64 ST=3 OB=2", "NWG=2 KT=32 ST=7 OB=2",
+              "NWG=1 KT=32 ST=4 OB=2 OCC=2", "NWG=1 KT=32 ST=5 OB=1 OCC=2", "NWG=1 KT=16 ST=8 OB=2 OCC=2",
+              "NWG=1 KT=64 ST=2 OB=2 OCC=2", "NWG=1 KT=64 ST=5 OB=2 OCC=1", "NWG=1 KT=64 ST=4 OB=1 OCC=1",
+              "NWG=1 KT=32 ST=8 OB=2 OCC=1", "NWG=1 KT=32 ST=3 OB=2 OCC=2"},
+};
+
 static bool takes(const sp_cuda_job *job, const sp_gpu *gpu)
 {
     if (job->verb != SPARTA_SAMPLE || gpu->target != SP_TARGET_SM90A ||
@@ -157,9 +160,9 @@ static bool takes(const sp_cuda_job *job, const sp_gpu *gpu)
         return false;
     if (is_empty(job)) return sp_index_words(job->height, job->width, job->down, job->right) > 0;
     if (!is_small(job) || (uintptr_t)job->keep % 8) return false;
-    const shape s = shape_of(job, gpu);
-    const sp_box x = box_of_x(job, &s), y = box_of_y(job, &s), values = box_of_values(job);
-    return fits(&s, gpu) && sp_tensor_map_can(&x) && sp_tensor_map_can(&y) && sp_tensor_map_can(&values);
+    const sp_choice wanted = sp_choice_quietly(&choices, job);
+    const shape s = shape_of(job, gpu, &wanted);
+    return can(job, gpu, &s);
 }
 
 static int steps_of(const sp_cuda_job *job, const shape *s)
@@ -172,12 +175,13 @@ static bool may_cut(const sp_cuda_job *job, const shape *s)
     return steps_of(job, s) >= 2 * (SP_SAMPLED_LEAST / s->kt);
 }
 
+/* For any point: two warpgroups of a multiprocessor have sums, in one block or in two. */
 static size_t room(const sp_cuda_job *job, const sp_gpu *gpu)
 {
-    if (is_empty(job)) return 0;
-    const shape s = shape_of(job, gpu);
-    const size_t slot = (size_t)s.nwg * SP_STRIP * SP_SAMPLED_COLUMNS * sizeof(float);
-    return may_cut(job, &s) ? 2 * slot * (size_t)(gpu->processors * s.occ) : 0;
+    enum { HELD = 2, TOKENS = 64 /* of a stage, at most: such parts are made first */ };
+    const shape longest = {.kt = TOKENS};
+    if (is_empty(job) || !may_cut(job, &longest)) return 0;
+    return 2 * HELD * (size_t)SP_STRIP * SP_SAMPLED_COLUMNS * sizeof(float) * (size_t)gpu->processors;
 }
 
 static sparta_status launch(const sp_complaint *c, const sp_cuda_job *job, const sp_gpu *gpu, const shape *s)
@@ -224,29 +228,53 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *job, const sp
         return sp_gpu_fill(c, job->values, 0,
                            (size_t)(job->blocks * job->height * job->width) * sparta_dtype_size(job->dtype),
                            job->stream);
-    const shape s = shape_of(job, gpu);
+    sp_choice wanted;
+    SP_TRY(sp_choice_wanted(c, &choices, job, &wanted));
+    const shape s = shape_of(job, gpu, &wanted);
     return launch(c, job, gpu, &s);
 }
 
-const sp_cuda_row sp_cuda_sampled = {"sampled", takes, room, run, false};
+const sp_cuda_row sp_cuda_sampled = {
+    .name = "sampled", .takes = takes, .room = room, .run = run, .choices = &choices};
 
 /* ------------------------------------------------------------------ points for tests */
 bool sp_cuda_points_sampled(int i, sp_cuda_point *point, const char **entry, sp_target *target)
 {
     static const struct {
-        int height, width;
-        shape s;
-    } each[] = {
-        {128, 128, {2, 64, 4, 2, 1}}, {64, 64, {1, 32, 4, 2, 2}},  {32, 32, {1, 32, 5, 1, 2}},
-        {16, 16, {1, 32, 5, 1, 2}},   {64, 64, {1, 64, 5, 2, 1}},  {32, 32, {1, 64, 5, 2, 1}},
-        {256, 320, {2, 64, 4, 2, 1}}, {128, 32, {2, 64, 4, 2, 1}}, {192, 64, {1, 32, 4, 2, 2}},
-        {64, 16, {1, 32, 4, 2, 2}},   {16, 64, {1, 32, 5, 1, 2}},  {32, 192, {1, 16, 5, 1, 2}},
+        int height, width, tokens;
+    } each[] = {{128, 128, 8192}, {64, 64, 8192}, {32, 32, 8192},   {16, 16, 8192},
+                {64, 64, 100},    {32, 32, 100},  {256, 320, 8192}, {128, 32, 8192},
+                {192, 64, 8192},  {64, 16, 8192}, {16, 64, 8192}};
+    static const sp_gpu h200 = {.processors = 132, .shared = 227 << 10, .target = SP_TARGET_SM90A};
+    enum {
+        ENTRIES = 2,
+        MASKS = 2,
+        DTYPES = 2,
+        KINDS = ENTRIES * MASKS * DTYPES,
+        THROUGH_THE_SPACE = 3,
+        WIDE = 7680
     };
-    enum { ENTRIES = 2, MASKS = 2, DTYPES = 2, KINDS = ENTRIES * MASKS * DTYPES };
-    if (i < 0 || i >= (int)SP_COUNT(each) * KINDS) return false;
-    const int kind = i % KINDS, shape_at = i / KINDS;
-    sp_cuda_set(point, "DTYPE", kind / (ENTRIES * MASKS));
-    set_point(point, &each[shape_at].s, each[shape_at].height, each[shape_at].width, kind / ENTRIES % MASKS);
+    enum { PLAIN = SP_COUNT(each) * KINDS };
+    sp_choice wanted;
+    int at;
+    if (!sp_choice_sample(&choices, i, PLAIN, THROUGH_THE_SPACE, &wanted, &at)) return false;
+    const int kind = i < PLAIN ? at % KINDS : 0;
+    if (i < PLAIN) at /= KINDS;
+    const int64_t down = WIDE / each[at].height, right = WIDE / each[at].width;
+    /* Few tokens stand for few items. */
+    const sp_cuda_job job = {.verb = SPARTA_SAMPLE,
+                             .dtype = kind / (ENTRIES * MASKS) ? SPARTA_BF16 : SPARTA_F16,
+                             .rows = WIDE,
+                             .cols = WIDE,
+                             .height = each[at].height,
+                             .width = each[at].width,
+                             .down = down,
+                             .right = right,
+                             .blocks = each[at].tokens < SP_SAMPLED_COLUMNS ? 1 : down * right,
+                             .tokens = each[at].tokens};
+    const shape s = shape_of(&job, &h200, &wanted);
+    sp_cuda_set_job(point, &job);
+    set_point(point, &s, job.height, job.width, kind / ENTRIES % MASKS);
     *entry = kind % ENTRIES ? "join" : "sample";
     *target = SP_TARGET_SM90A;
     return true;

@@ -1,8 +1,6 @@
 /* Products over strips on sm_90a: which jobs, at which point, dealt how. The kernel is strips.cu. */
 #include "cuda/cuda.h"
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -22,56 +20,12 @@ enum {
 };
 
 /* ------------------------------------------------------------------ points */
-/* Names as in strips.cu. */
+/* Names as in strips.cu; the order of `choices` below. */
 typedef struct shape {
     int ks, tok, nwg, st, ob, occ, cl, pdl;
     int band, ways; /* how items are dealt (sp_deal); band 0: by itself */
 } shape;
-
-static const struct {
-    const char *name;
-    size_t at;
-} names[] = {{"KS", offsetof(shape, ks)},    {"TOK", offsetof(shape, tok)}, {"NWG", offsetof(shape, nwg)},
-             {"ST", offsetof(shape, st)},    {"OB", offsetof(shape, ob)},   {"OCC", offsetof(shape, occ)},
-             {"CL", offsetof(shape, cl)},    {"PDL", offsetof(shape, pdl)}, {"BAND", offsetof(shape, band)},
-             {"WAYS", offsetof(shape, ways)}};
-
-static int *field(shape *s, size_t i)
-{
-    return (int *)((char *)s + names[i].at);
-}
-
-/* SPARTA_CUDA_POINT="TOK=128 NWG=1": numbers in place of the rule's, for experiments. -1: not given. */
-static shape wanted;
-static bool wanted_wrong;
-static pthread_once_t wanted_once = PTHREAD_ONCE_INIT;
-
-static bool read_one(const char *word, size_t length)
-{
-    for (size_t i = 0; i < SP_COUNT(names); i++) {
-        const size_t n = strlen(names[i].name);
-        char *end;
-        if (length <= n || strncmp(word, names[i].name, n) || word[n] != '=') continue;
-        errno = 0;
-        const long value = strtol(word + n + 1, &end, 10);
-        if (errno || end != word + length || end == word + n + 1 || value < 0 || value > LONGEST)
-            return false;
-        *field(&wanted, i) = (int)value;
-        return true;
-    }
-    return false;
-}
-
-static void read_wanted(void)
-{
-    const char *text = getenv("SPARTA_CUDA_POINT");
-    for (size_t i = 0; i < SP_COUNT(names); i++) *field(&wanted, i) = -1;
-    while (text && *text) {
-        const size_t length = strcspn(text, " ");
-        if (length && !read_one(text, length)) wanted_wrong = true;
-        text += length + (text[length] == ' ');
-    }
-}
+_Static_assert(sizeof(shape) == sizeof(sp_choice), "a shape is a choice with names");
 
 /* ------------------------------------------------------------------ the side of a job */
 typedef struct product {
@@ -156,26 +110,26 @@ static int most_blocks(const shape *s)
 {
     return s->tok == 256 ? 2 / s->nwg : 4 / s->nwg;
 }
-/* What a person wants, where it can be had for this job. */
-static void override(const product *p, shape *s)
+/* What is wanted, where it can be had for this job. */
+static void override(const product *p, const shape *wanted, shape *s)
 {
-    if (is_one_of(wanted.ks, 16, 32, 64) && p->side.depth % wanted.ks == 0) s->ks = wanted.ks;
-    if (is_one_of(wanted.tok, 64, 128, 256)) s->tok = wanted.tok;
-    if (wanted.nwg == 1 || (wanted.nwg == 2 && p->side.side % 128 == 0)) s->nwg = wanted.nwg;
-    if (wanted.cl == 1 || (wanted.cl == 2 && p->side.side >= SP_STRIP)) s->cl = wanted.cl;
-    if (wanted.occ >= 1) s->occ = wanted.occ;
+    if (is_one_of(wanted->ks, 16, 32, 64) && p->side.depth % wanted->ks == 0) s->ks = wanted->ks;
+    if (is_one_of(wanted->tok, 64, 128, 256)) s->tok = wanted->tok;
+    if (wanted->nwg == 1 || (wanted->nwg == 2 && p->side.side % 128 == 0)) s->nwg = wanted->nwg;
+    if (wanted->cl == 1 || (wanted->cl == 2 && p->side.side >= SP_STRIP)) s->cl = wanted->cl;
+    if (wanted->occ >= 1) s->occ = wanted->occ;
     s->occ = SP_MIN(s->occ, most_blocks(s));
-    if (wanted.ob == 1 || wanted.ob == 2) s->ob = wanted.ob;
-    if (wanted.pdl == 0 || wanted.pdl == 1) s->pdl = wanted.pdl;
-    if (wanted.band > 0) s->band = wanted.band;
-    if (wanted.ways >= 0) s->ways = wanted.ways;
+    if (wanted->ob == 1 || wanted->ob == 2) s->ob = wanted->ob;
+    if (wanted->pdl == 0 || wanted->pdl == 1) s->pdl = wanted->pdl;
+    if (wanted->band > 0) s->band = wanted->band;
+    if (wanted->ways >= 0) s->ways = wanted->ways;
 }
 
 /* As many stages as fit, two at least: one is held while the next is waited for. One buffer of results instead of two where that makes room for a stage that is missed. */
-static void set_stages(const sp_gpu *gpu, shape *s)
+static void set_stages(const sp_gpu *gpu, const shape *wanted, shape *s)
 {
     s->st = stages(s, gpu);
-    if (s->ob == 2 && wanted.ob != 2 && s->st < PLENTY) {
+    if (s->ob == 2 && wanted->ob != 2 && s->st < PLENTY) {
         s->ob = 1;
         const int more = stages(s, gpu);
         if (more == s->st) s->ob = 2;
@@ -185,15 +139,15 @@ static void set_stages(const sp_gpu *gpu, shape *s)
         s->occ--;
         s->st = stages(s, gpu);
     }
-    if (wanted.st >= 2) s->st = SP_MIN(s->st, wanted.st);
+    if (wanted->st >= 2) s->st = SP_MIN(s->st, wanted->st);
 }
 
-static shape shape_of(const sp_cuda_job *job, const product *p, const sp_gpu *gpu)
+static shape shape_of(const sp_cuda_job *job, const product *p, const sp_gpu *gpu, const sp_choice *choice)
 {
-    pthread_once(&wanted_once, read_wanted);
-    shape s = rule(job, p, gpu);
-    override(p, &s);
-    set_stages(gpu, &s);
+    shape s = rule(job, p, gpu), wanted;
+    memcpy(&wanted, choice, sizeof wanted);
+    override(p, &wanted, &s);
+    set_stages(gpu, &wanted, &s);
     return s;
 }
 
@@ -340,6 +294,34 @@ static boxes boxes_of(const sp_cuda_job *job, const product *p, const shape *s)
 }
 
 /* ------------------------------------------------------------------ the row */
+/* Can this job, which has work, run at this point? */
+static bool can(const sp_cuda_job *job, const product *p, const shape *s)
+{
+    const boxes b = boxes_of(job, p, s);
+    return s->st >= 2 && items_of(job, p, s) <= LONGEST && sp_tensor_map_can(&b.x) &&
+           sp_tensor_map_can(&b.values) && sp_tensor_map_can(&b.y) && sp_tensor_map_can(&b.residual);
+}
+
+static bool settle(const sp_cuda_job *job, const sp_gpu *gpu, sp_choice *point)
+{
+    const product p = product_of(job);
+    const shape s = shape_of(job, &p, gpu, point);
+    memcpy(point, &s, sizeof s);
+    return job->tokens && p.made && can(job, &p, &s);
+}
+
+static const sp_choices choices = {
+    .name = {"KS", "TOK", "NWG", "ST", "OB", "OCC", "CL", "PDL", "BAND", "WAYS"},
+    .variable = "SPARTA_CUDA_POINT",
+    .text = SP_CUDA_TEXT_strips,
+    .settle = settle,
+    .space = {"TOK=256 NWG=2 OCC=1 CL=2", "TOK=256 NWG=2 OCC=1 CL=1", "TOK=256 NWG=1 OCC=2 CL=1",
+              "TOK=256 NWG=1 OCC=2 CL=2", "TOK=256 NWG=1 OCC=1 CL=1", "TOK=128 NWG=2 OCC=1 CL=1",
+              "TOK=128 NWG=2 OCC=1 CL=2", "TOK=128 NWG=1 OCC=2 CL=1", "TOK=128 NWG=1 OCC=3 CL=1",
+              "TOK=128 NWG=1 OCC=1 CL=1", "TOK=64 NWG=1 OCC=2 CL=1", "TOK=64 NWG=1 OCC=1 CL=1", "KS=32",
+              "PDL=0", "PDL=1", "BAND=2 WAYS=1", "BAND=4 WAYS=3"},
+};
+
 static bool takes(const sp_cuda_job *job, const sp_gpu *gpu)
 {
     if (gpu->target != SP_TARGET_SM90A || (job->dtype != SPARTA_F16 && job->dtype != SPARTA_BF16) ||
@@ -351,10 +333,9 @@ static bool takes(const sp_cuda_job *job, const sp_gpu *gpu)
         return false;
     const product p = product_of(job);
     if (!job->tokens || !p.made) return true;
-    const shape s = shape_of(job, &p, gpu);
-    const boxes b = boxes_of(job, &p, &s);
-    return s.st >= 2 && items_of(job, &p, &s) <= LONGEST && sp_tensor_map_can(&b.x) &&
-           sp_tensor_map_can(&b.values) && sp_tensor_map_can(&b.y) && sp_tensor_map_can(&b.residual);
+    const sp_choice wanted = sp_choice_quietly(&choices, job);
+    const shape s = shape_of(job, &p, gpu, &wanted);
+    return can(job, &p, &s);
 }
 
 static size_t room(const sp_cuda_job *job, const sp_gpu *gpu)
@@ -407,22 +388,19 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *job, const sp
 {
     const sp_gpu_kernel *kernel;
     sp_cuda_point point = {0};
+    sp_choice wanted;
     const product p = product_of(job);
     if (!job->tokens || !p.made) return SPARTA_OK;
-    const shape s = shape_of(job, &p, gpu);
-    if (wanted_wrong)
-        return sp_refuse(
-            c, SPARTA_E_USAGE,
-            "SPARTA_CUDA_POINT=%s: it is NAME=number with one space between them; names are KS, TOK, "
-            "NWG, ST, OB, OCC, CL, PDL, BAND and WAYS",
-            getenv("SPARTA_CUDA_POINT"));
+    SP_TRY(sp_choice_wanted(c, &choices, job, &wanted));
+    const shape s = shape_of(job, &p, gpu, &wanted);
     point_of(&p, &s, &point);
     sp_cuda_set_job(&point, job);
     SP_TRY(sp_cuda_kernel(c, gpu, SP_CUDA_TEXT_strips, "strips", &point, &kernel));
     return launch(c, job, &p, &s, kernel, gpu);
 }
 
-const sp_cuda_row sp_cuda_strips = {"strips", takes, room, run, false};
+const sp_cuda_row sp_cuda_strips = {
+    .name = "strips", .takes = takes, .room = room, .run = run, .choices = &choices};
 
 /* ------------------------------------------------------------------ points that tests compile */
 bool sp_cuda_points_strips(int i, sp_cuda_point *point, const char **entry, sp_target *target)
@@ -434,9 +412,11 @@ bool sp_cuda_points_strips(int i, sp_cuda_point *point, const char **entry, sp_t
         int tokens;
         sp_words words;
     } sample[] = {
-        {128, 128, SPARTA_MULTIPLY, SPARTA_F16, 8192, {0}},
         {128, 128, SPARTA_MULTIPLY_TURNED, SPARTA_F16, 8192, {0}},
         {128, 128, SPARTA_MULTIPLY, SPARTA_BF16, 8192, {3, {SP_WORD_BIAS, SP_WORD_GELU, SP_WORD_ADD}}},
+        {64, 64, SPARTA_MULTIPLY, SPARTA_F16, 8192, {1, {SP_WORD_BIAS}}},
+        {32, 32, SPARTA_MULTIPLY_TURNED, SPARTA_BF16, 8192, {0}},
+        {128, 128, SPARTA_MULTIPLY, SPARTA_F16, 8192, {0}},
         {64, 64, SPARTA_MULTIPLY, SPARTA_F16, 8192, {0}},
         {64, 64, SPARTA_MULTIPLY_TURNED, SPARTA_BF16, 8192, {0}},
         {64, 64, SPARTA_MULTIPLY, SPARTA_BF16, 8192, {3, {SP_WORD_BIAS, SP_WORD_ADD, SP_WORD_RELU}}},
@@ -454,8 +434,9 @@ bool sp_cuda_points_strips(int i, sp_cuda_point *point, const char **entry, sp_t
     };
     static const sp_gpu h200 = {
         .processors = 132, .l2 = 50 << 20, .shared = 227 << 10, .target = SP_TARGET_SM90A};
-    enum { WIDE = 6144 };
-    if (i < 0 || i >= (int)SP_COUNT(sample)) return false;
+    enum { WIDE = 6144, THROUGH_THE_SPACE = 4 };
+    sp_choice wanted;
+    if (!sp_choice_sample(&choices, i, SP_COUNT(sample), THROUGH_THE_SPACE, &wanted, &i)) return false;
     const sp_cuda_job job = {.verb = sample[i].verb,
                              .dtype = sample[i].dtype,
                              .rows = WIDE,
@@ -467,7 +448,7 @@ bool sp_cuda_points_strips(int i, sp_cuda_point *point, const char **entry, sp_t
                              .tokens = sample[i].tokens,
                              .words = sample[i].words};
     const product p = product_of(&job);
-    const shape s = shape_of(&job, &p, &h200);
+    const shape s = shape_of(&job, &p, &h200, &wanted);
     *point = (sp_cuda_point){0};
     point_of(&p, &s, point);
     sp_cuda_set_job(point, &job);

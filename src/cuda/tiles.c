@@ -142,7 +142,7 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *job, const sp
                                     &cols});
 }
 
-const sp_cuda_row sp_cuda_tiles = {"tiles", takes, room, run, false};
+const sp_cuda_row sp_cuda_tiles = {.name = "tiles", .takes = takes, .room = room, .run = run};
 
 /* ------------------------------------------------------------------ points for the compile test: of jobs that differ in all that matters */
 bool sp_cuda_points_tiles(int i, sp_cuda_point *point, const char **entry, sp_target *target)

@@ -45,6 +45,7 @@ typedef struct bench {
     sp_dense dense, large; /* large: for the peak */
     void *from, *to;       /* for the bandwidth */
     double peak, bandwidth;
+    sparta_tuned tuned;
 } bench;
 
 /* What is timed. */
@@ -190,8 +191,17 @@ static sparta_status put_all(bench *b)
     return b->room_bytes ? hold(b, b->room_bytes, &b->room) : SPARTA_OK;
 }
 
-/* The row of cuda.def that such calls come to. */
-static const sp_cuda_row *row_of(const bench *b)
+/* Points that were measured are used from here on. */
+static sparta_status tune_ours(bench *b, sparta_tuned *out)
+{
+    const sparta_tune_call call = {
+        .size = sizeof call, .verb = b->r->verb, .s = &b->s, .x = &b->x, .y = &b->y, .tf32 = b->r->tf32};
+    *out = (sparta_tuned){.size = sizeof *out};
+    return b->r->tune ? sparta_blocks_tune(b->cx, &call, out) : SPARTA_OK;
+}
+
+/* The row of cuda.def that such calls come to, and its point. */
+static const sp_cuda_row *row_of(const bench *b, char point[SP_POINT_TEXT])
 {
     const sp_trial *p = &b->p;
     const sp_cuda_job job = {.verb = b->r->verb,
@@ -213,7 +223,11 @@ static const sp_cuda_row *row_of(const bench *b)
                              .x_step = p->in,
                              .y_step = p->out,
                              .scale = 1};
-    return sp_cuda_find(&job);
+    const sp_cuda_row *row = sp_cuda_find(&job);
+    const sp_choice *at = row ? sp_cuda_preferred(row, &job, b->gpu) : NULL;
+    *point = 0;
+    if (at) sp_choice_print(row->choices, at, point);
+    return row;
 }
 
 /* ------------------------------------------------------------------ the answer is right */
@@ -389,9 +403,9 @@ static void fill_rates(const bench *b, double best, sp_gpu_bench_result *r)
 
 static sparta_status fill(bench *b, const side *ours, const side *dense, sp_gpu_bench_result *out)
 {
-    const sp_cuda_row *row = row_of(b);
     sp_comparison found;
-    sp_gpu_bench_result r = {.dense_problem = sp_cublas_problem()};
+    sp_gpu_bench_result r = {.dense_problem = sp_cublas_problem(), .tuned = b->tuned};
+    const sp_cuda_row *row = row_of(b, r.point);
     SP_TRY(sp_compare(b->cx, ours->time, (dense ? dense : ours)->time, ROUNDS, b->r->seed + 5, &found));
     fill_rates(b, fmax(best_of(ours), 1e-9), &r);
     r.median_us = found.a.median * 1e6;
@@ -420,6 +434,7 @@ static sparta_status measure(bench *b, sp_gpu_bench_result *out)
     SP_NEED(b->cx, b->chunk);
     sp_trial_fill(b->r->dtype, b->r->seed + 6, b->chunk, CHUNK);
     SP_TRY(put_all(b));
+    SP_TRY(tune_ours(b, &b->tuned));
     SP_TRY(check(b));
     if (dense) SP_TRY(put_dense(b));
     SP_TRY(put_peaks(b, dense));

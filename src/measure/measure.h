@@ -198,6 +198,7 @@ typedef struct sp_gpu_bench_request {
     bool tf32;      /* f32 may be rounded to tf32, by the dense product too */
     double seconds; /* for each of the two */
     uint64_t seed;
+    bool tune; /* first find the point that it runs at (sparta_blocks_tune) */
 } sp_gpu_bench_request;
 typedef struct sp_gpu_bench_result {
     double best_us, median_us; /* of the device: calls captured into a graph */
@@ -209,6 +210,8 @@ typedef struct sp_gpu_bench_result {
     /* Weights that take turns so that none is found in the L2 cache; 1: one, many tokens do not wait for it. */
     int in_turn;
     char implement[16], isa[16], device[96];
+    char point[64];     /* where it differs from the rule's; "": it is the rule's */
+    sparta_tuned tuned; /* points 0: it was not asked for, or there is no choice */
     /* Empty: there is no cuBLAS, and dense_problem says why. All below is then 0. */
     char dense_name[16];
     const char *dense_problem;

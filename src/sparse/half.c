@@ -79,31 +79,38 @@ static sparta_status read_call(const sp_complaint *c, const sparta_tensor *packe
     return sp_ending_read(c, &w->s, options, w->s.rows, &w->free, &w->end);
 }
 
+sparta_status sp_half_read(const sp_complaint *c, const sp_half_call *h, const sparta_launch *how,
+                           sp_cuda_job *job)
+{
+    sparta_multiply_options o = {.size = sizeof o};
+    if (h->options && h->options->size < sizeof h->options->size)
+        return sp_refuse(c, SPARTA_E_USAGE, "options.size is not that of its struct");
+    if (h->options) memcpy(&o, h->options, SP_MIN(h->options->size, sizeof o));
+    if (!h->packed || !h->x)
+        return sp_refuse(c, SPARTA_E_USAGE, "%s is not given", h->packed ? "x" : "packed");
+    sp_work w = {.verb = SPARTA_MULTIPLY,
+                 .s = {.rows = h->rows,
+                       .cols = h->cols,
+                       .batch = 1,
+                       .patterns = 1,
+                       .dtype = h->x->dtype,
+                       .device = h->packed->device}};
+    SP_TRY(read_call(c, h->packed, h->x, h->out, &o, &w));
+    if (!w.free || sp_gpu_job(&w, how, job)) return SPARTA_OK;
+    return sp_refuse(c, SPARTA_E_UNSUPPORTED,
+                     "features do not lie side by side; make row-major copies of (tokens, features)");
+}
+
 sparta_status sparta_half_multiply(const sparta_tensor *packed, int64_t rows, int64_t cols,
                                    const sparta_tensor *x, const sparta_tensor *out,
                                    const sparta_multiply_options *options, const sparta_launch *launch,
                                    char *message, size_t message_size)
 {
     const sp_complaint c = complaint_of("half multiply", message, message_size);
-    sparta_multiply_options o = {.size = sizeof o};
+    const sp_half_call h = {packed, rows, cols, x, out, options};
     sparta_launch how;
-    sp_cuda_job job;
-    if (options && options->size < sizeof options->size)
-        return sp_refuse(&c, SPARTA_E_USAGE, "options.size is not that of its struct");
-    if (options) memcpy(&o, options, SP_MIN(options->size, sizeof o));
+    sp_cuda_job job = {0};
     SP_TRY(sp_launch_read(&c, launch, &how));
-    if (!packed || !x) return sp_refuse(&c, SPARTA_E_USAGE, "%s is not given", packed ? "x" : "packed");
-    sp_work w = {.verb = SPARTA_MULTIPLY,
-                 .s = {.rows = rows,
-                       .cols = cols,
-                       .batch = 1,
-                       .patterns = 1,
-                       .dtype = x->dtype,
-                       .device = packed->device}};
-    SP_TRY(read_call(&c, packed, x, out, &o, &w));
-    if (!w.free) return SPARTA_OK;
-    if (!sp_gpu_job(&w, &how, &job))
-        return sp_refuse(&c, SPARTA_E_UNSUPPORTED,
-                         "features do not lie side by side; make row-major copies of (tokens, features)");
-    return sp_half_multiply(&c, &job);
+    SP_TRY(sp_half_read(&c, &h, &how, &job));
+    return job.tokens ? sp_half_multiply(&c, &job) : SPARTA_OK;
 }

@@ -122,21 +122,36 @@ static sp_complaint complaint_of(sparta_verb verb, char *message, size_t size)
     return (sp_complaint){.where = verbs[verb], .text = message, .size = message ? size : 0};
 }
 
+sparta_status sp_product_read(const sp_complaint *c, const sparta_blocks *s, const sparta_tensor *x,
+                              const sparta_tensor *out, const sparta_multiply_options *options, sp_work *w)
+{
+    sparta_multiply_options o = {.size = sizeof o};
+    if (options && options->size < sizeof options->size)
+        return sp_refuse(c, SPARTA_E_USAGE, "options.size is not that of its struct");
+    if (options) memcpy(&o, options, SP_MIN(options->size, sizeof o));
+    *w = (sp_work){.verb = o.turned ? SPARTA_MULTIPLY_TURNED : SPARTA_MULTIPLY};
+    SP_TRY(read_matrix(c, w, s));
+    SP_TRY(read_operands(c, w, x, out));
+    return sp_ending_read(c, &w->s, &o, o.turned ? w->s.cols : w->s.rows, &w->free, &w->end);
+}
+
+sparta_status sp_sample_read(const sp_complaint *c, const sparta_blocks *s, const sparta_tensor *a,
+                             const sparta_tensor *other, double scale, sp_work *w)
+{
+    *w = (sp_work){.verb = SPARTA_SAMPLE, .scale = scale};
+    SP_TRY(read_matrix(c, w, s));
+    return read_operands(c, w, a, other);
+}
+
 sparta_status sparta_blocks_multiply(const sparta_blocks *s, const sparta_tensor *x, const sparta_tensor *out,
                                      const sparta_multiply_options *options, const sparta_launch *launch,
                                      char *message, size_t message_size)
 {
     const sp_complaint c = complaint_of(SPARTA_MULTIPLY, message, message_size);
-    sparta_multiply_options o = {.size = sizeof o};
     sparta_launch how;
-    if (options && options->size < sizeof options->size)
-        return sp_refuse(&c, SPARTA_E_USAGE, "options.size is not that of its struct");
-    if (options) memcpy(&o, options, SP_MIN(options->size, sizeof o));
-    sp_work w = {.verb = o.turned ? SPARTA_MULTIPLY_TURNED : SPARTA_MULTIPLY};
+    sp_work w;
     SP_TRY(sp_launch_read(&c, launch, &how));
-    SP_TRY(read_matrix(&c, &w, s));
-    SP_TRY(read_operands(&c, &w, x, out));
-    SP_TRY(sp_ending_read(&c, &w.s, &o, o.turned ? w.s.cols : w.s.rows, &w.free, &w.end));
+    SP_TRY(sp_product_read(&c, s, x, out, options, &w));
     return run(&c, &w, &how);
 }
 
@@ -145,11 +160,10 @@ sparta_status sparta_blocks_sample(const sparta_blocks *s, const sparta_tensor *
                                    size_t message_size)
 {
     const sp_complaint complaint = complaint_of(SPARTA_SAMPLE, message, message_size);
-    sp_work w = {.verb = SPARTA_SAMPLE, .scale = scale};
     sparta_launch how;
+    sp_work w;
     SP_TRY(sp_launch_read(&complaint, launch, &how));
-    SP_TRY(read_matrix(&complaint, &w, s));
-    SP_TRY(read_operands(&complaint, &w, a, c));
+    SP_TRY(sp_sample_read(&complaint, s, a, c, scale, &w));
     return run(&complaint, &w, &how);
 }
 

@@ -83,6 +83,12 @@ sparta_status sp_values_read(const sp_complaint *c, const sparta_tensor *values,
 sparta_status sp_ending_read(const sp_complaint *c, const sp_blocks *s,
                              const sparta_multiply_options *options, int64_t rows, int64_t *free,
                              sp_ending *out) SP_MUST;
+/* A whole call, but for indices and workspace. */
+sparta_status sp_product_read(const sp_complaint *c, const sparta_blocks *s, const sparta_tensor *x,
+                              const sparta_tensor *out, const sparta_multiply_options *options,
+                              sp_work *w) SP_MUST;
+sparta_status sp_sample_read(const sp_complaint *c, const sparta_blocks *s, const sparta_tensor *a,
+                             const sparta_tensor *other, double scale, sp_work *w) SP_MUST;
 /* What the caller's header knows of it; `threads` is 1 to SP_TEAM. */
 sparta_status sp_launch_read(const sp_complaint *c, const sparta_launch *launch, sparta_launch *out) SP_MUST;
 
@@ -113,5 +119,14 @@ sparta_status sp_gpu_work_run(const sp_complaint *c, const sp_work *w, const spa
 /* The call as room cuda takes it; false: it takes no such batches or strides. */
 struct sp_cuda_job;
 bool sp_gpu_job(const sp_work *w, const sparta_launch *how, struct sp_cuda_job *out);
+/* The same of a product with a packed 2:4 weight (half.c), checked; the job of no tokens has none. */
+typedef struct sp_half_call {
+    const sparta_tensor *packed;
+    int64_t rows, cols;
+    const sparta_tensor *x, *out;
+    const sparta_multiply_options *options;
+} sp_half_call;
+sparta_status sp_half_read(const sp_complaint *c, const sp_half_call *h, const sparta_launch *how,
+                           struct sp_cuda_job *job) SP_MUST;
 
 #endif

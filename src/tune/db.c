@@ -22,7 +22,8 @@ enum {
     SCHEMA = 2,
     BUSY_MS = 5000,
     LONGEST = 1 << 20,
-    PATH_SIZE = 4096
+    PATH_SIZE = 4096,
+    KEY_SIZE = 1024 /* of what sp_tune_each hands out; longer keys are passed over */
 };
 
 struct sp_tune_db {
@@ -311,6 +312,28 @@ int sp_tune_find(sp_tune_db *db, const char *key, sp_trial *out, int most)
     if (rc == SQLITE_OK) return n;
     if (unreadable(rc)) recover(db, rc);
     return 0;
+}
+
+/* Keys that begin with `prefix` lie between it and itself with one more in its last byte. */
+void sp_tune_each(sp_tune_db *db, const char *prefix,
+                  bool (*fn)(void *arg, const char *key, const sp_trial *trial), void *arg)
+{
+    static const char text[] =
+        "SELECT implement, point, code, us, spread, verdict, threads, key FROM trial WHERE key>=?1 AND key<?2"
+        " ORDER BY key, verdict<>'ok', us, implement, point";
+    char after[64], key[KEY_SIZE];
+    sqlite3_stmt *s = NULL;
+    sp_trial t;
+    const size_t n = strlen(prefix);
+    SP_ASSERT(n > 0 && n < sizeof after);
+    if (!db || !db->sql || sp_sqlite.prepare_v2(db->sql, text, -1, &s, NULL)) return;
+    memcpy(after, prefix, n + 1);
+    after[n - 1]++;
+    sp_sqlite.bind_text(s, 1, prefix, -1, NULL);
+    sp_sqlite.bind_text(s, 2, after, -1, NULL);
+    while (sp_sqlite.step(s) == SQLITE_ROW)
+        if (read_trial(s, &t) && copy(s, 7, key, sizeof key) && !fn(arg, key, &t)) break;
+    sp_sqlite.finalize(s);
 }
 
 /* ------------------------------------------------------------------ writing */

@@ -8,6 +8,7 @@
  * need. Without a cache folder, or without SQLite, which is loaded when it is there (sqlite.h), it lives in memory.
  *
  *     bed.h      one node by itself: contenders built, checked, timed
+ *     gpu.c      points of a kernel on a GPU: the same for sparta_blocks_tune; what was found is told to room cuda
  *     this file  what came of it, remembered; how a function is timed
  */
 #ifndef SP_TUNE_H
@@ -35,6 +36,11 @@ int sp_tune_find(sp_tune_db *db, const char *key, sp_trial *out, int most);
 /* Record a trial. Of the same key, implement, point and code the faster time stays, and a right answer rather than a wrong one; other code
  * takes the place of the old. */
 void sp_tune_add(sp_tune_db *db, const char *key, const sp_trial *t);
+
+/* Every trial whose key begins so, keys in order, those of a key as sp_tune_find gives them; false ends it. Nothing where records live in memory: what is there was put
+ * there by this process. */
+void sp_tune_each(sp_tune_db *db, const char *prefix,
+                  bool (*fn)(void *arg, const char *key, const sp_trial *trial), void *arg);
 
 /* Time fn(arg): repeats for about `seconds`, in windows of at least 20 us, after one warm-up call. */
 typedef struct sp_timing {

@@ -194,6 +194,7 @@ int cuLaunchKernelEx(const sp_driver_launch *launch, void *function, void **argu
     state.launches++;
     state.launch = *launch;
     memcpy(state.attribute, launch->attribute, launch->n * sizeof *launch->attribute);
+    if (state.filled && state.spoil && launch->block[0] == state.spoil) memset(state.filled, 0, 4);
     return OK;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t shared)
@@ -266,6 +267,7 @@ int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void *stream)
     MAY_FAIL;
     (void)stream;
     memset((void *)(uintptr_t)to, byte, bytes);
+    state.filled = (void *)(uintptr_t)to;
     return OK;
 }
 
@@ -340,7 +342,7 @@ int cuEventSynchronize(void *event)
 int cuEventElapsedTime(float *milliseconds, void *from, void *to)
 {
     MAY_FAIL;
-    *milliseconds = 20;
+    *milliseconds = state.quick && state.launch.block[0] == state.quick ? 10 : 20;
     return from && to ? OK : INVALID;
 }
 int cuEventDestroy_v2(void *event)

@@ -18,6 +18,9 @@ typedef struct fake_state {
     int map_type, map_swizzle;
     uint64_t map_size[2], map_stride;
     uint32_t map_box[2];
+    /* After a launch with so many threads in a block time runs twice as fast, or the first word of what was filled last is 0; 0: after none. */
+    unsigned quick, spoil;
+    void *filled;
     /* Calls of `symbol` fail with `result` from now on; "": none. */
     char symbol[64];
     int result;
