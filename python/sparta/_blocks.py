@@ -109,6 +109,13 @@ def covers(mask):
     return there, {side: tuple(rest[3 * k : 3 * k + 3]) for k, side in enumerate(GPU_SIDES)}
 
 
+def _recall():
+    """What was tuned for this GPU before is used from here on."""
+    from ._points import recall
+
+    recall()
+
+
 def _versions(*tensors):
     """To see whether one was written to; None where torch does not count."""
     return None if any(t.is_inference() for t in tensors) else [t._version for t in tensors]
@@ -153,6 +160,7 @@ class Blocks:
         if torch.compiler.is_compiling() or type(pos) is not torch.Tensor or not pos.is_cuda or torch.cuda.is_current_stream_capturing():
             return self
         self.prepared = True
+        _recall()
         made = self._words() if self.patterns == 1 else pos[:0]
         if not made.numel():
             return self

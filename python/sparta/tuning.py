@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import _layers
+from . import _layers, _points
 from ._blocks import CHOICES, GPU_SIDES, choose, fill
 from ._format_linear import FormatLinear
 from ._times import Times, machine
@@ -125,6 +125,14 @@ def _decide(tried, times: dict[str, float], said: str) -> dict[str, Any]:
         return {**row, "reason": f"dense is faster: {dense:.0f} us{against} {said}"}
     us = times[word(best)]
     return {**row, "block": list(best), "us": us, "reason": f"blocks of {word(best)} are {dense / us:.1f}x as fast as dense {said}"}
+
+
+def _add_points(row, layer, mask, met, backward: bool) -> None:
+    """On a GPU: the points of the kernels for these blocks, at each shape that the layer meets. What the tuning database has is not timed again."""
+    packed = SparseLinear(_raw(layer), weight_mask=mask, format=tuple(row["block"]))
+    points = [p for meeting in met for p in packed.tune_points(_layers.example(meeting, mask.device), backward)]
+    row["points"] = points
+    row["reason"] += _points.said_of(points)
 
 
 def _said(met) -> str:
@@ -240,6 +248,8 @@ def tune(
             trials -= len(tried)
             known.put(key, times)
         config[name] = _decide(tried, times, _said(met[name]))
+        if mask.is_cuda and config[name]["block"] != "dense":
+            _add_points(config[name], layer, mask, met[name], backward_weight > 0)
         if verbose:
             print(f"{name}: {config[name]['reason']}")
     known.save()

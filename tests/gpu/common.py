@@ -27,7 +27,7 @@ if DEVICE == "cuda" and not torch.cuda.is_available():
 
 from sparta import _reference  # noqa: E402
 from sparta._blocks import Blocks  # noqa: E402
-from sparta._library import lib, new, numbers, types  # noqa: E402
+from sparta._library import Context, lib, new, numbers, types  # noqa: E402
 
 if DEVICE == "cuda" and lib.sparta_gpus() < 1:
     sys.exit(f"test-gpu: sparta sees no GPU: {os.fsdecode(lib.sparta_gpu_problem() or b'')}")
@@ -200,6 +200,20 @@ def sample(blocks, a, c, scale=1.0, tf32=0, index=None, own=1):
     launch, room = _launch("SPARTA_SAMPLE", s, one, two, tf32, own)
     _said(lib.sparta_blocks_sample(s, one, two, scale, launch, message, 512), message)
     return values[0]
+
+
+def tune(verb, blocks, values, x, y, db, epilogue=None, bias=None, residual=None, again=0):
+    """The points of such a call, measured: (what was found, notes). x and y (tokens, features)."""
+    s, a, b = struct(blocks, values, make_index(blocks)), cube(x), cube(y)
+    options = new("sparta_multiply_options", epilogue=epilogue)
+    held = [view(bias) if bias is not None else None, cube(residual) if residual is not None else None]
+    for name, tensor in zip(("bias", "residual"), held):
+        if tensor is not None:
+            setattr(options, name, ctypes.pointer(tensor))
+    call = new("sparta_tune_call", verb=numbers[verb], s=ctypes.pointer(s), x=ctypes.pointer(a), y=ctypes.pointer(b), db=db, again=again)
+    call.options, found, context = ctypes.pointer(options), new("sparta_tuned"), Context()
+    context.call("sparta_blocks_tune", call, found)
+    return found, os.fsdecode(lib.sparta_notes(context.cx) or b"")
 
 
 def make_index(blocks):

@@ -10,6 +10,7 @@ import ctypes
 import io
 import os
 import pickle
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -1092,6 +1093,117 @@ def host_time():
     return ", ".join(said)
 
 
+# ---------------------------------------------------------------- points
+def found_said(found):
+    point = os.fsdecode(found.point)
+    gain = f"{found.rule_us:.1f} us by rule, {found.us:.1f} at {point} ({found.rule_us / found.us:.3f}x)" if point else f"{found.rule_us:.1f} us by rule"
+    return f"{os.fsdecode(found.implement)}, {found.points} points, {found.measured} measured: {gain}"
+
+
+def points():
+    """Every point that a call can run at gives the rule's answer, and the winner the right one."""
+    folder = tempfile.mkdtemp()
+    db = os.path.join(folder, "tune.db")
+    for block in ((128, 128), (64, 64), (32, 32), (16, 16), (192, 64), (64, 16)):
+        for kind, tokens in (("f16", 16), ("bf16", 40), ("f16", 200), ("bf16", 2048)):
+            tests.check(f"{block} {kind} {tokens} tokens", points_agree, block, kind, tokens, db)
+    for text in ("bias gelu add", "silu mul"):
+        tests.check(text, points_agree, (64, 64), "f16", 1000, db, text)
+    tests.check("2:4", points_half, db)
+    tests.check("known points are not measured again", points_known, db)
+    tests.check("another process", points_elsewhere, db)
+    tests.check("modules", points_of_modules)
+    shutil.rmtree(folder)
+
+
+def points_agree(block, kind, tokens, db, text=None):
+    blocks = pattern(768, 960, block, 0.3)
+    dtype, given = KINDS[kind][0], text or ""
+    values, x, dy = values_of(blocks, dtype), numbers_of(tokens, 960, dtype=dtype), numbers_of(tokens, 768, dtype=dtype)
+    bias = numbers_of(768, dtype=dtype) if "bias" in given else None
+    residual = numbers_of(tokens, 768, dtype=dtype) if "add" in given or "mul" in given else None
+    said = []
+    for verb, one, two in (("SPARTA_MULTIPLY", x, dy), ("SPARTA_MULTIPLY_TURNED", dy, x), ("SPARTA_SAMPLE", dy, x)):
+        words = {"epilogue": text, "bias": bias, "residual": residual} if verb == "SPARTA_MULTIPLY" else {}
+        found, notes = tune(verb, blocks, values, one, two, db, **words)
+        need(found.wrong == 0 and found.failed == 0, f"{verb}: {notes}")
+        need(found.points > 1 or found.points == 0, f"{verb}: {found.points} points")
+        said.append(found_said(found))
+    index = make_index(blocks)
+    if not text:
+        check_product(blocks, values, x, False, kind, index=index)
+    check_product(blocks, values, dy, True, kind, index=index)
+    check_sample(blocks, dy, x, kind, index=index)
+    return "; ".join(said)
+
+
+def points_half(db):
+    weight, said = half_weight(1024, 1280, torch.float16), []
+    packed, _ = half_pack(weight)
+    for tokens in (64, 2048):
+        x, y = numbers_of(tokens, 1280, dtype=torch.float16), numbers_of(tokens, 1024, dtype=torch.float16)
+        call = new("sparta_tune_call", verb=numbers["SPARTA_MULTIPLY"], packed=ctypes.pointer(view(packed)), rows=1024, cols=1280, db=db)
+        call.x, call.y = ctypes.pointer(cube(x)), ctypes.pointer(cube(y))
+        found, context = new("sparta_tuned"), Context()
+        context.call("sparta_blocks_tune", call, found)
+        need(found.wrong == 0 and found.failed == 0, os.fsdecode(lib.sparta_notes(context.cx) or b""))
+        close(half_multiply(packed, (1024, 1280), x).double(), x.double() @ weight.double().t(), 1e-2)
+        said.append(found_said(found))
+    return "; ".join(said)
+
+
+def points_known(db):
+    blocks = pattern(1024, 1024, (64, 64), 0.2)
+    values, x, y = values_of(blocks, torch.float16), numbers_of(4096, 1024, dtype=torch.float16), numbers_of(4096, 1024, dtype=torch.float16)
+    first, _ = tune("SPARTA_MULTIPLY", blocks, values, x, y, db)
+    second, _ = tune("SPARTA_MULTIPLY", blocks, values, x, y, db)
+    need(first.measured == first.points and second.measured == 0, (first.measured, second.measured))
+    need(first.point == second.point, (first.point, second.point))
+    third, _ = tune("SPARTA_MULTIPLY", blocks, values, x, y, db, again=1)
+    need(third.measured == third.points, third.measured)
+    return f"{found_said(first)}; again: {found_said(third)}"
+
+
+def points_elsewhere(db):
+    """Winners are counted by a process that measured nothing."""
+    text = "import sys; from sparta._library import Context, lib; c = Context(); print(lib.sparta_blocks_recall(c.cx, sys.argv[1].encode()))"
+    ran = subprocess.run([sys.executable, "-c", text, db], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")})
+    need(ran.returncode == 0, ran.stderr[-500:])
+    return f"it knows {int(ran.stdout)} winners"
+
+
+def points_of_modules():
+    layer = block_layer(2048, 2048, 64, 0.1)
+    x = numbers_of(4096, 2048, dtype=torch.float16)
+    before = layer(x)
+    layer.tune(x, backward=True)
+    close(layer(x), before, 1e-2)
+    rows = layer.tune_points(x, backward=True)
+    need([row["verb"] for row in rows] == ["forward", "gradient of the input", "gradient of the weight"], rows)
+    need(all(row["us"] <= row["rule_us"] for row in rows), rows)
+    return layer.reason
+
+
+def headlines():
+    """What tuning gains on the products of the table of figures; nothing is required."""
+    folder = tempfile.mkdtemp()
+    for rows, cols, tokens, side, density in (
+        (8192, 8192, 8192, 128, 0.1), (8192, 8192, 8192, 64, 0.1), (8192, 8192, 8192, 32, 0.1), (8192, 8192, 8192, 16, 0.1),
+        (4096, 4096, 4096, 64, 0.1), (3072, 768, 4096, 64, 0.1), (28672, 8192, 16, 64, 0.1), (1024, 1024, 512, 32, 0.1),
+    ):  # fmt: skip
+        tests.check(f"{tokens}x{rows}x{cols} blocks of {side}", headline, rows, cols, tokens, side, density, os.path.join(folder, "tune.db"))
+    shutil.rmtree(folder)
+
+
+def headline(rows, cols, tokens, side, density, db):
+    blocks = pattern(rows, cols, (side, side), density)
+    values, x, y = values_of(blocks, torch.float16), numbers_of(tokens, cols, dtype=torch.float16), numbers_of(tokens, rows, dtype=torch.float16)
+    said = [found_said(tune("SPARTA_MULTIPLY", blocks, values, x, y, db)[0])]
+    if tokens > 64:
+        said += [found_said(tune(verb, blocks, values, y, x, db)[0]) for verb in ("SPARTA_MULTIPLY_TURNED", "SPARTA_SAMPLE")]
+    return "; ".join(said)
+
+
 # ---------------------------------------------------------------- what is wrong
 def hostile():
     """An index of garbage: a wrong answer, never a wrong access. The context must live after it."""
@@ -1147,10 +1259,12 @@ for name, function, needs_gpu in (
     ("around", around, True),
     ("training", training, False),
     ("times", times, True),
+    ("points", points, True),
+    ("headlines", headlines, True),
     ("hostile", hostile, True),
     ("older", older, True),
 ):
-    if options.small and not options.only and name in ("around", "training", "times", "older", "modules"):
+    if options.small and not options.only and name in ("around", "training", "times", "points", "headlines", "older", "modules"):
         continue
     tests.section(name, function, needs_gpu)
 if __name__ == "__main__":

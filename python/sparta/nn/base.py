@@ -103,7 +103,8 @@ class OperatorBase(torch.nn.Module):
         return lambda: other(*inputs)
 
     def tune(self, inputs: Any = None, sample_inputs: Any = None, backward: bool = False, seconds: float = 0.2) -> dict:
-        """Times the configurations on these inputs (with the gradients, if asked), about so many seconds each, takes the fastest and returns it."""
+        """Times the configurations on these inputs (with the gradients, if asked), about so many seconds each, takes the fastest and returns it.
+        On a GPU the points of its kernels are measured too, which later calls and processes use (docs/gpu.md)."""
         given = inputs if inputs is not None else sample_inputs
         given = (given,) if isinstance(given, torch.Tensor) else tuple(given or ())
         if not given:
@@ -128,7 +129,12 @@ class OperatorBase(torch.nn.Module):
         others = ", ".join(f"{_said(config)} {seconds * 1e6:.0f} us" for k, (config, seconds) in enumerate(zip(configs, times)) if k != best)
         shapes = ", ".join(str(tuple(x.shape)) for x in given if isinstance(x, torch.Tensor))
         self.reason = f"{_said(configs[best])}: {times[best] * 1e6:.0f} us on {shapes}{' with gradients' if backward else ''}, against {others}"
+        self.reason += self._tune_points(given, backward)
         return configs[best]
+
+    def _tune_points(self, inputs, backward):
+        """Measures the points of a GPU's kernels; what was found, for the reason."""
+        return ""
 
     def build(self, config: dict | None = None, sample_inputs: Any = None) -> None:
         if config is None and sample_inputs is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn.functional import linear as dense_linear
 
-from .. import _torch
+from .. import _points, _torch
 from ._half import SAID, Half, half_of
 from ._mask import ON_GPU, SEVERAL, block_of, check_mask, choose_blocks
 from ._products import is_whole, multiply, sample
@@ -172,6 +172,19 @@ class SparseLinear(SparseWeight):
         found = super().tune(*inputs, **options)
         self._prepare()  # which says what runs in place of the dense product
         return found
+
+    def _tune_points(self, inputs, backward):
+        return _points.said_of(self.tune_points(*inputs, backward=backward))
+
+    def tune_points(self, input: torch.Tensor, backward: bool = False, seconds: float = 0.0) -> list[dict]:
+        """On a GPU: measures the points of the kernels that run this layer as it is, on such an input; later calls, of other processes too, use the
+        fastest. A row for each kernel that has a choice; elsewhere there is none."""
+        if self.mode != "weight" or not input.is_cuda:
+            return []
+        with torch.no_grad():
+            if self._half is not None and not backward and self._half.linear(input, self.values, self.bias, self._dense_weight) is not None:
+                return _points.tune_half(self._half.made[2], self._half.shape, input, self.bias, seconds)
+            return _points.tune_linear(self._blocks, self.values, input, self.bias, backward, seconds) if self._packed else []
 
     # ---------------------------------------------------------------- other patterns, of inputs and outputs
     def update_mask(self, mask: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
