@@ -803,6 +803,29 @@ SPARTA_API SPARTA_MUST sparta_status sparta_half_multiply(
     const sparta_tensor *packed, int64_t rows, int64_t cols, const sparta_tensor *x, const sparta_tensor *out,
     const sparta_multiply_options *options, const sparta_launch *launch, char *message, size_t message_size);
 
+/* ------------------------------------------------------------------ unstructured weights on a GPU, for 1 to 64 tokens
+ *
+ *     words = sparta_bits_bytes(SPARTA_F16, rows, cols, pairs) / 4;                                   packed: i32 (words) on the GPU, 16-byte aligned
+ *     sparta_bits_pack(&weight, &packed, &launch, message, sizeof message);                           once for each change of the weight
+ *     sparta_bits_multiply(&packed, rows, cols, &x, &y, NULL, &launch, message, sizeof message);      y = w x
+ *
+ * A bit for each pair of neighbours along cols, and the pairs that are there: with so few tokens a product takes as long as its bytes. f16 and bf16, sm_80 and newer; others are
+ * E_UNSUPPORTED. Neither call needs a workspace.
+ * Bytes for any weight with at most `pairs` pairs (elements 2 j, 2 j + 1 of a row) of which one is not 0: count them in the mask, or take all, rows * (cols + 1) / 2.
+ * 0: there is none of this type or these sizes. */
+SPARTA_API int64_t sparta_bits_bytes(sparta_dtype dtype, int64_t rows, int64_t cols, int64_t pairs);
+/* Packs it, on the stream. The elements of a row lie side by side; rows are any step apart. `packed` has any number of words that is a multiple of 4 and enough for no pairs.
+ * The last word is then 0; 1: more is there than fits, and products with it are wrong. */
+SPARTA_API SPARTA_MUST sparta_status sparta_bits_pack(const sparta_tensor *weight,
+                                                      const sparta_tensor *packed,
+                                                      const sparta_launch *launch, char *message,
+                                                      size_t message_size);
+/* out(0,i,f) = sum over j of w(i,j) x(0,j,f) as sparta_half_multiply, for at most 64 tokens at any place; those that begin on 16 bytes are faster. Whatever `packed` holds,
+ * nothing else is read. */
+SPARTA_API SPARTA_MUST sparta_status sparta_bits_multiply(
+    const sparta_tensor *packed, int64_t rows, int64_t cols, const sparta_tensor *x, const sparta_tensor *out,
+    const sparta_multiply_options *options, const sparta_launch *launch, char *message, size_t message_size);
+
 /* ------------------------------------------------------------------ tuning on a GPU (docs/gpu.md)
  *
  *     sparta_tune_call call = {.size = sizeof call, .verb = SPARTA_MULTIPLY, .s = &w, .x = &x, .y = &y};

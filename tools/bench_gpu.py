@@ -284,6 +284,30 @@ def decode(page, cases):
                  times(dense, least(theirs)))
 
 
+def unstructured(page, cases):
+    """Few tokens by a weight without any structure; copies of the packed one take turns."""
+    if not page.wants("unstructured", "decode"):
+        return
+    page.table("Few tokens by unstructured weights that are in no cache, us; packing once for each change of the weight", "tokens x outputs x inputs", "sparsity", "dense", "sparta", "ratio",
+               "of the packed weight TB/s", "bytes of the dense one", "packing")
+    l2 = torch.cuda.get_device_properties(0).L2_cache_size
+    for (m, n, k), sparsity in cases:
+        x, weights = numbers(m, k), [numbers(n, k) for _ in range(2)]
+        weight = weights[0] * (torch.rand(n, k, device="cuda") >= sparsity)
+        pairs = int(weight.view(n, k // 2, 2).any(-1).sum())
+        packed = ops.bits_pack(weight, pairs)
+        wrong = int(packed[-1]) or not torch.allclose(ops.bits_linear(x, packed, None, n, k).float(), F.linear(x, weight).float(), rtol=2e-2, atol=2e-2)
+        if wrong:
+            print(f"unstructured {m}x{n}x{k} {sparsity:.0%}: the answer is wrong", file=sys.stderr)
+            continue
+        bytes = packed.numel() * 4
+        copies = [packed.clone() for _ in range(max(2, 4 * l2 // bytes + 1))]
+        with torch.no_grad():
+            dense, ours = compete([lambda w=w: F.linear(x, w) for w in weights], [lambda p=p: ops.bits_linear(x, p, None, n, k) for p in copies])
+            (packing,) = compete(lambda: ops.bits_pack(weight, pairs))
+        page.row(f"{m} x {n} x {k}", f"{sparsity:.0%}", dense, ours, times(dense, ours), f"{bytes / ours * 1e-6:.2f}" if ours else None, f"{bytes / (2 * n * k):.0%}", packing)
+
+
 def half_way(weight, x):
     """The product with a packed weight, checked; it is packed once for each change."""
     packed = ops.half_pack(weight)
@@ -392,6 +416,7 @@ def main():
         gradients(page, [*((large, block, 0.9) for block in (128, 64, 32, 16)), (large, 64, 0.8), (large, 64, 0.95), (small, 64, 0.9), (two, 64, 0.9), (layer, 64, 0.9)])
         training(page, [(large, 128, 0.9), (large, 64, 0.9), (small, 64, 0.9), (two, 64, 0.9)])
         decode(page, [(few, block, level) for block in (64, 128, 32) for level in LEVELS])
+        unstructured(page, [*((few, level) for level in (0.5, 0.7, 0.8, 0.9)), *(((m, *few[1:]), 0.7) for m in (1, 32, 64)), ((16, 28672, 8192), 0.7), ((16, 4096, 4096), 0.7)])
         semi(page)
     host(page)
     masks(page)

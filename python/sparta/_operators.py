@@ -38,6 +38,7 @@ linear_turned, multiply, sample = _ops.linear_turned.default, _ops.multiply.defa
 linear_turned_run, sample_run = _ops.linear_turned_run.default, _ops.sample_run.default
 softmax, softmax_gradient = _ops.softmax.default, _ops.softmax_gradient.default
 half_pack, half_linear = _ops.half_pack.default, _ops.half_linear.default
+bits_pack, bits_linear = _ops.bits_pack.default, _ops.bits_linear.default
 
 
 def problem():
@@ -86,12 +87,20 @@ def _softmax_like(values, *rest):
 
 
 def _half_pack_like(weight):
-    return weight.new_empty(lib.sparta_half_bytes(numbers[_HALVES.get(weight.dtype, "SPARTA_F32")], *weight.shape) // 4, dtype=torch.int32)
+    return weight.new_empty(lib.sparta_half_bytes(_number(weight), *weight.shape) // 4, dtype=torch.int32)
 
 
-def _half_linear_like(x, packed, bias, rows, cols):
-    torch._check(x.shape[-1] == cols, lambda: f"half_linear: x is {tuple(x.shape)}; the weight takes {cols} features")
+def _bits_pack_like(weight, pairs):
+    return weight.new_empty(lib.sparta_bits_bytes(_number(weight), *weight.shape, int(pairs)) // 4, dtype=torch.int32)
+
+
+def _packed_linear_like(x, packed, bias, rows, cols):
+    torch._check(x.shape[-1] == cols, lambda: f"x is {tuple(x.shape)}; the packed weight takes {cols} features")
     return x.new_empty((*x.shape[:-1], rows))
+
+
+def _number(tensor):
+    return numbers[_HALVES.get(tensor.dtype, "SPARTA_F32")]
 
 
 _HALVES = {torch.float16: "SPARTA_F16", torch.bfloat16: "SPARTA_BF16"}
@@ -312,10 +321,15 @@ def _no_index(pos, *rest):
     return pos.new_empty(0)
 
 
-def _half_alone(*arguments):
-    if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments):
-        raise RuntimeError("sparta::half_linear: it has no gradients; call it under torch.no_grad(), or use a dense product [E_UNSUPPORTED]")
-    return half_linear_run(*arguments)
+def _without_gradients(name, run):
+    """A product with a packed weight, which has none, and says so instead of losing them."""
+
+    def call(*arguments):
+        if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments):
+            raise RuntimeError(f"sparta::{name}: it has no gradients; call it under torch.no_grad(), or use a dense product [E_UNSUPPORTED]")
+        return run(*arguments)
+
+    return call
 
 
 def half_linear_run(*arguments):
@@ -324,10 +338,17 @@ def half_linear_run(*arguments):
         return half_linear(*arguments)
 
 
+def bits_linear_run(*arguments):
+    """The same of bits_linear."""
+    with torch._C._AutoDispatchBelowAutograd():
+        return bits_linear(*arguments)
+
+
 _kernels.impl("tf32", _tf32, "CompositeExplicitAutograd")
 _kernels.impl("tell", _tell, "CompositeExplicitAutograd")
 _kernels.impl("make_index", _no_index, "CompositeExplicitAutograd")
-_kernels.impl("half_linear", _half_alone, "Autograd")
+_kernels.impl("half_linear", _without_gradients("half_linear", half_linear_run), "Autograd")
+_kernels.impl("bits_linear", _without_gradients("bits_linear", bits_linear_run), "Autograd")
 for _name, _like, _saves, _gradient in (
     ("linear", _linear_like, None, None),
     ("linear_turned", _turned_like, _save, _turned_gradient),
@@ -347,5 +368,10 @@ for _name, _like, _saves, _gradient in (
         if not _name.startswith("softmax"):
             for _device in ("cpu", "cuda"):
                 _kernels.impl(_operator, _autocast(_operator, _device), "Autocast" + _device.upper())
-for _name, _like in (("half_pack", _half_pack_like), ("half_linear", _half_linear_like)):
+for _name, _like in (
+    ("half_pack", _half_pack_like),
+    ("half_linear", _packed_linear_like),
+    ("bits_pack", _bits_pack_like),
+    ("bits_linear", _packed_linear_like),
+):
     torch.library.register_fake(getattr(_ops, _name).default, _on_one_device(_name, _like))

@@ -305,26 +305,54 @@ static bool make_index(sp_torch_call *call)
     return sp_torch_make_result(call, SPARTA_I32, 1, &words, &data);
 }
 
-/* ---------------------------------------------------------------- 2:4 weights */
+/* ---------------------------------------------------------------- packed weights: 2:4 (half), and unstructured for few tokens (bits) */
+static bool weight_of(sp_torch_call *call, sp_torch_array *w)
+{
+    if (!sp_torch_array_of(call, 0, "weight", w)) return false;
+    if (w->rank != 2)
+        return sp_torch_fail(call, SPARTA_E_SHAPE, "weight has %lld dims; it must be (rows, cols)",
+                             (ll)w->rank);
+    return sp_torch_make_contiguous(call, w);
+}
+
+typedef sparta_status packer(const sparta_tensor *weight, const sparta_tensor *packed,
+                             const sparta_launch *launch, char *message, size_t message_size);
+static bool pack(sp_torch_call *call, const sp_torch_array *w, int64_t bytes, packer *run)
+{
+    const sparta_tensor weight = sp_torch_view(call, w);
+    const int64_t words = bytes / 4;
+    sparta_launch launch;
+    void *data;
+    if (!sp_torch_make_result(call, SPARTA_I32, 1, &words, &data)) return false;
+    const sparta_tensor packed = sp_torch_rows(call, SPARTA_I32, 1, &words, data);
+    if (!sp_torch_launch(call, w->dtype, &launch)) return false;
+    return finish(call, run(&weight, &packed, &launch, call->message, sizeof call->message));
+}
+
 static bool half_pack(sp_torch_call *call)
 {
     sp_torch_array w;
-    sparta_launch launch;
-    void *data;
-    if (!sp_torch_array_of(call, 0, "weight", &w)) return false;
-    if (w.rank != 2)
-        return sp_torch_fail(call, SPARTA_E_SHAPE, "weight has %lld dims; it must be (rows, cols)",
-                             (ll)w.rank);
-    if (!sp_torch_make_contiguous(call, &w)) return false;
-    const sparta_tensor weight = sp_torch_view(call, &w);
-    const int64_t words = sparta_half_bytes(w.dtype, w.size[0], w.size[1]) / 4;
-    if (!sp_torch_make_result(call, SPARTA_I32, 1, &words, &data)) return false;
-    const sparta_tensor packed = sp_torch_rows(call, SPARTA_I32, 1, &words, data);
-    if (!sp_torch_launch(call, w.dtype, &launch)) return false;
-    return finish(call, sparta_half_pack(&weight, &packed, &launch, call->message, sizeof call->message));
+    return weight_of(call, &w) &&
+           pack(call, &w, sparta_half_bytes(w.dtype, w.size[0], w.size[1]), sparta_half_pack);
 }
 
-static bool half_linear(sp_torch_call *call)
+static bool bits_pack(sp_torch_call *call)
+{
+    sp_torch_array w;
+    const int64_t pairs = sp_torch_integer(call, 1);
+    if (!weight_of(call, &w)) return false;
+    const int64_t most = w.size[0] * ((w.size[1] + 1) / 2);
+    if (!inside(pairs, 0, most))
+        return sp_torch_fail(call, SPARTA_E_RANGE, "pairs is %lld; a weight of %lld x %lld has 0 to %lld",
+                             (ll)pairs, (ll)w.size[0], (ll)w.size[1], (ll)most);
+    return pack(call, &w, sparta_bits_bytes(w.dtype, w.size[0], w.size[1], pairs), sparta_bits_pack);
+}
+
+typedef sparta_status packed_product(const sparta_tensor *packed, int64_t rows, int64_t cols,
+                                     const sparta_tensor *x, const sparta_tensor *out,
+                                     const sparta_multiply_options *options, const sparta_launch *launch,
+                                     char *message, size_t message_size);
+static bool packed_linear(sp_torch_call *call, packed_product *run)
 {
     sp_torch_array x;
     sparta_tensor in, out, packed, added;
@@ -340,8 +368,18 @@ static bool half_linear(sp_torch_call *call)
         !bias_of(call, 2, rows, &added, &options) || !made_of(call, &x, &in, rows, &out) ||
         !sp_torch_launch(call, in.dtype, &launch))
         return false;
-    return finish(call, sparta_half_multiply(&packed, rows, cols, &in, &out, &options, &launch, call->message,
-                                             sizeof call->message));
+    return finish(
+        call, run(&packed, rows, cols, &in, &out, &options, &launch, call->message, sizeof call->message));
+}
+
+static bool half_linear(sp_torch_call *call)
+{
+    return packed_linear(call, sparta_half_multiply);
+}
+
+static bool bits_linear(sp_torch_call *call)
+{
+    return packed_linear(call, sparta_bits_multiply);
 }
 
 /* ---------------------------------------------------------------- registration */

@@ -119,14 +119,5 @@ sparta_status sp_gpu_work_run(const sp_complaint *c, const sp_work *w, const spa
 /* The call as room cuda takes it; false: it takes no such batches or strides. */
 struct sp_cuda_job;
 bool sp_gpu_job(const sp_work *w, const sparta_launch *how, struct sp_cuda_job *out);
-/* The same of a product with a packed 2:4 weight (half.c), checked; the job of no tokens has none. */
-typedef struct sp_half_call {
-    const sparta_tensor *packed;
-    int64_t rows, cols;
-    const sparta_tensor *x, *out;
-    const sparta_multiply_options *options;
-} sp_half_call;
-sparta_status sp_half_read(const sp_complaint *c, const sp_half_call *h, const sparta_launch *how,
-                           struct sp_cuda_job *job) SP_MUST;
 
 #endif

@@ -14,7 +14,7 @@
  * With few tokens a product does little but read its weight, so copies of it take turns, twice as much as the L2 cache holds. */
 #include "cuda/cuda.h"
 #include "cuda/half.h"
-#include "sparse/sparse.h"
+#include "sparse/packed.h"
 #include "tune/tune.h"
 #include <math.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ static sparta_status read_job(race *r, const sparta_tune_call *call)
 {
     const sparta_launch how = {.size = sizeof how, .tf32 = call->tf32};
     sparta_multiply_options o = {.size = sizeof o};
-    const sp_half_call h = {call->packed, call->rows, call->cols, call->x, call->y, &o};
+    const sp_packed_call h = {call->packed, call->x, call->y, call->rows, call->cols, &o, &how};
     sp_work w;
     if (call->options && call->options->size < sizeof o.size)
         return sp_refuse(&r->c, SPARTA_E_USAGE, "options.size is not that of its struct");
@@ -93,7 +93,7 @@ static sparta_status read_job(race *r, const sparta_tune_call *call)
     o.turned = call->verb == SPARTA_MULTIPLY_TURNED;
     if (call->packed) {
         r->row = &sp_cuda_half;
-        return sp_half_read(&r->c, &h, &how, &r->job);
+        return sp_half_read(&r->c, &h, &r->job);
     }
     if (!call->s) return sp_refuse(&r->c, SPARTA_E_USAGE, "no blocks are given");
     if (call->verb == SPARTA_SAMPLE)

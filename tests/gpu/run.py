@@ -384,7 +384,7 @@ def dense_times():
 def older():
     """The texts for sm_80, which run on newer chips, too."""
     script = os.path.abspath(__file__)
-    only = [flag for name in ("products", "samples", "epilogues", "dense") for flag in ("--only", name)]
+    only = [flag for name in ("products", "samples", "epilogues", "dense", "unstructured") for flag in ("--only", name)]
     done = subprocess.run([sys.executable, script, "--small", *only], capture_output=True, text=True, timeout=600, check=False,
                           env={**os.environ, "SPARTA_TARGET": "sm_80"})
     print("  sm_80: " + "\n  sm_80: ".join(done.stdout.strip().splitlines()[-12:]))
@@ -567,7 +567,7 @@ def half_pack(weight, step=None):
     return packed, int(packed[-1])
 
 
-def half_multiply(packed, shape, x, epilogue=None, bias=None, residual=None):
+def half_multiply(packed, shape, x, epilogue=None, bias=None, residual=None, call=None):
     y, message = torch.full((x.shape[0], shape[0]), float("nan"), dtype=x.dtype, device=DEVICE), ctypes.create_string_buffer(512)
     words = new("sparta_multiply_options", epilogue=epilogue)
     held = [view(bias) if bias is not None else None, cube(residual) if residual is not None else None]
@@ -575,7 +575,8 @@ def half_multiply(packed, shape, x, epilogue=None, bias=None, residual=None):
         if tensor is not None:
             setattr(words, name, ctypes.pointer(tensor))
     launch = new("sparta_launch", stream=torch.cuda.current_stream().cuda_stream)
-    said(lib.sparta_half_multiply(view(packed), *shape, cube(x), cube(y), words, launch, message, 512), message)
+    call = call or lib.sparta_half_multiply
+    said(call(view(packed), *shape, cube(x), cube(y), words, launch, message, 512), message)
     return y
 
 
@@ -668,9 +669,11 @@ def half_garbage():
 class CountHalf:
     """How often the module packed and multiplied."""
 
+    names = "half_pack", "half_linear"
+
     def __enter__(self):
         self.packs = self.products = 0
-        self._pack, self._linear = ops.half_pack, ops.half_linear
+        self._pack, self._linear = (getattr(ops, name) for name in self.names)
 
         def pack(*arguments):
             self.packs += 1
@@ -680,11 +683,13 @@ class CountHalf:
             self.products += 1
             return self._linear(*arguments)
 
-        ops.half_pack, ops.half_linear = pack, linear
+        for name, function in zip(self.names, (pack, linear)):
+            setattr(ops, name, function)
         return self
 
     def __exit__(self, *_):
-        ops.half_pack, ops.half_linear = self._pack, self._linear
+        for name, function in zip(self.names, (self._pack, self._linear)):
+            setattr(ops, name, function)
 
     def ran(self, packs, products, said):
         need((self.packs, self.products) == (packs, products), f"{said}: {self.packs} packs and {self.products} products, not {packs} and {products}")
@@ -717,7 +722,7 @@ def half_layer():
                 count.ran(0, 1, "inference mode")
                 same_layer(layer, numbers_of(1, 768, dtype=dtype).expand(9, 768), "expanded")  # x that TMA cannot address: dense
     free = SparseLinear(torch.nn.Linear(768, 512, device=DEVICE, dtype=torch.float16), weight_mask=torch.rand(512, 768, device=DEVICE) < 0.5)
-    need("2:4" not in free.reason and free._half is None, free.reason)
+    need("2:4" not in free.reason and free._copy is None, free.reason)
     wide = SparseLinear(torch.nn.Linear(768, 512, device=DEVICE), pattern="2:4")
     need("2:4" not in wide.reason, wide.reason)
     need(wide.half().reason.startswith("2:4") and "2:4" not in wide.cpu().reason, wide.reason)
@@ -758,6 +763,217 @@ def half_around():
         close(torch.compile(layer, backend="aot_eager")(x), layer(x), 4e-3, "compiled")
     found = layer.tune(x)
     need(layer.reason.startswith("2:4"), layer.reason)
+    return f"{found} {layer.reason}"
+
+
+# ---------------------------------------------------------------- unstructured weights for few tokens
+def bits_weight(rows, cols, dtype, density):
+    kept = torch.rand(rows, cols, device=DEVICE) < density
+    return torch.where(kept, numbers_of(rows, cols), 0).to(dtype)
+
+
+def pairs_of(weight):
+    return int(torch.nn.functional.pad(weight != 0, (0, weight.shape[1] % 2)).unflatten(-1, (-1, 2)).any(-1).sum())
+
+
+def bits_pack(weight, step=None, pairs=None):
+    """(packed, its last word); lines of the weight lie `step` elements apart."""
+    rows, cols = weight.shape
+    pairs = pairs_of(weight) if pairs is None else pairs
+    if step:
+        weight = torch.nn.functional.pad(weight, (0, step - cols), value=float("nan"))[:, :cols]
+    words = lib.sparta_bits_bytes(numbers[DTYPES[weight.dtype]], rows, cols, pairs) // 4
+    packed, message = torch.full((words,), -1, dtype=torch.int32, device=DEVICE), ctypes.create_string_buffer(512)
+    launch = new("sparta_launch", stream=torch.cuda.current_stream().cuda_stream)
+    said(lib.sparta_bits_pack(view(weight), view(packed), launch, message, 512), message)
+    return packed, int(packed[-1])
+
+
+def bits_multiply(*arguments):
+    return half_multiply(*arguments, call=lib.sparta_bits_multiply)
+
+
+def bits_terms(weight, x, bias, residual, text):
+    """What the product is, and the sum of the magnitudes of its terms."""
+    sums, terms = x.double() @ weight.double().t(), x.double().abs() @ weight.double().abs().t() + bias.double().abs()
+    return epilogue_of(text, sums, bias.double(), residual.double()), terms
+
+
+def check_bits(kind, rows, cols, tokens, density=0.3, text=None, step=None, apart=None, weight=None):
+    dtype = KINDS[kind][0]
+    weight = bits_weight(rows, cols, dtype, density) if weight is None else weight
+    x = stepped(tokens, cols, dtype, apart or cols).div_(8)
+    bias, residual = numbers_of(rows, dtype=dtype), numbers_of(tokens, rows, dtype=dtype)
+    packed, over = bits_pack(weight, step)
+    need(over == 0, "it says that the weight does not fit")
+    given = text or ""
+    y = bits_multiply(packed, (rows, cols), x, text, bias if "bias" in given else None, residual if "add" in given or "mul" in given else None)
+    want, terms = bits_terms(weight, x, bias, residual, given)
+    bound = product_bound(kind, cols, terms, want) * 1.2 * (residual.double().abs().clamp(min=1) if "mul" in given else 1)
+    within(y, want, bound + KINDS[kind][2] * want.abs() + 1e-6)
+    return packed, x, y
+
+
+BITS_SHAPES = [(64, 64), (1, 1), (1, 200), (200, 1), (63, 65), (136, 72), (264, 203), (1000, 1096), (2048, 4096), (8448, 640)]
+
+
+def bits():
+    run = lambda *a, **k: check_bits(*a, **k) and None  # noqa: E731
+    for kind in ("f16", "bf16"):
+        for rows, cols in BITS_SHAPES if not options.small else BITS_SHAPES[:8]:
+            for density in (0, 0.02, 0.3, 0.6, 1):
+                for tokens in (1, 16) if density not in (0.3, 1) or options.small else (1, 2, 7, 8, 9, 16, 17, 24, 31, 33, 40, 48, 50, 57, 63, 64):
+                    tests.check(f"{kind} {rows}x{cols} {density:.0%} {tokens} tokens", run, kind, rows, cols, tokens, density)
+        for text in WORDS:
+            for tokens in (7, 33, 64):
+                tests.check(f"{kind} {text!r} {tokens} tokens", run, kind, 264, 200, tokens, 0.3, text)
+        for step, apart in ((203, 200), (208, 203), (200, 208)):
+            tests.check(f"{kind} lines of the weight {step} apart, tokens {apart}", run, kind, 264, 200, 33, 0.3, "bias", step, apart)
+    tests.check("no tokens", bits_nothing)
+    tests.check("65 tokens are refused", bits_many)
+    tests.check("strips and tiles of every density", bits_uneven)
+    tests.check("too little room is said, and nothing else is written", bits_over)
+    tests.check("the same bits, packed and multiplied", bits_same)
+    tests.check("garbage in place of the packed weight", bits_garbage)
+    if options.small:
+        return
+    for kind in ("f16", "bf16"):
+        for rows, cols, tokens in ((8192, 28672, 16), (28672, 8192, 5), (4096, 4096, 64)):
+            tests.check(f"{kind} {rows}x{cols} {tokens} tokens", run, kind, rows, cols, tokens, 0.3, "bias")
+    tests.check("the layer", bits_layer)
+    tests.check("the layer: training, moves, graphs, autocast", bits_around)
+
+
+def bits_nothing():
+    packed, _ = bits_pack(bits_weight(64, 64, torch.float16, 0.3))
+    need(bits_multiply(packed, (64, 64), numbers_of(0, 64, dtype=torch.float16)).shape == (0, 64))
+
+
+def bits_many():
+    packed, _ = bits_pack(bits_weight(64, 64, torch.float16, 0.3))
+    error = refused(Refused, "1 to 64", bits_multiply, packed, (64, 64), numbers_of(65, 64, dtype=torch.float16))
+    need(error.status == E_UNSUPPORTED, error.status)
+
+
+def bits_uneven():
+    """Records far above the average are read where they lie."""
+    for rows, cols, tokens in ((512, 4096, 16), (512, 4096, 48), (512, 4096, 64), (200, 1000, 3)):
+        weight = bits_weight(rows, cols, torch.float16, 0.05)
+        weight[64:100] = numbers_of(36, cols, dtype=torch.float16)
+        weight[:, 128:192] = numbers_of(rows, 64, dtype=torch.float16)
+        weight[:, 300:500] = 0
+        check_bits("f16", rows, cols, tokens, weight=weight)
+
+
+def bits_over():
+    weight = bits_weight(200, 136, torch.float16, 0.5)
+    words = lib.sparta_bits_bytes(numbers["SPARTA_F16"], 200, 136, 0) // 4
+    room, message = torch.full((words + 64,), 77, dtype=torch.int32, device=DEVICE), ctypes.create_string_buffer(512)
+    launch = new("sparta_launch", stream=torch.cuda.current_stream().cuda_stream)
+    said(lib.sparta_bits_pack(view(weight), view(room[:words]), launch, message, 512), message)
+    need(int(room[words - 1]) == 1, "it is not said")
+    need(bool((room[words:] == 77).all()), "written past the end")
+    bits_multiply(room[:words], (200, 136), numbers_of(9, 136, dtype=torch.float16))
+    torch.cuda.synchronize()
+    need(bits_pack(weight)[1] == 0, "the word stays")
+
+
+def bits_same():
+    weight = bits_weight(1000, 2048, torch.float16, 0.3)
+    packed, _ = bits_pack(weight)
+    need(all(torch.equal(bits_pack(weight)[0][:1000], packed[:1000]) for _ in range(3)), "other records")
+    for tokens in (1, 16, 64):
+        x = numbers_of(tokens, 2048, dtype=torch.float16)
+        y = bits_multiply(packed, weight.shape, x)
+        need(all(torch.equal(bits_multiply(packed, weight.shape, x), y) for _ in range(4)), "bits differ")
+
+
+def bits_garbage():
+    """Wrong answers, no wrong access."""
+    for tokens in (1, 16, 64):
+        packed, x, y = check_bits("f16", 512, 768, tokens)
+        for make in (
+            lambda p: torch.randint(-(2**31), 2**31 - 1, p.shape, device=DEVICE).int(),
+            lambda p: torch.full_like(p, -1),
+            lambda p: torch.randint(0, p.numel() // 4, p.shape, device=DEVICE).int(),
+            lambda p: p.sort().values,
+            lambda p: torch.cat([p[:100], torch.randint(-(2**31), 2**31 - 1, p[100:].shape, device=DEVICE).int()]),  # the directory stays
+            lambda p: torch.cat([p[:100].flip(0), p[100:]]),
+        ):
+            bits_multiply(make(packed).contiguous(), (512, 768), x)
+            torch.cuda.synchronize()
+        need(torch.equal(bits_multiply(packed, (512, 768), x), y), "another answer after it")
+    refused(Refused, "multiple of 4", bits_multiply, packed[:-1], (512, 768), x)
+    refused(Refused, "16 bytes", bits_multiply, torch.cat([packed, packed[:1]])[1:], (512, 768), x)
+
+
+class CountBits(CountHalf):
+    """How often the module packed and multiplied."""
+
+    names = "bits_pack", "bits_linear"
+
+
+def bits_layer():
+    for dtype in (torch.float16, torch.bfloat16):
+        for bias in (True, False):
+            raw = torch.nn.Linear(2048, 2560, bias, device=DEVICE, dtype=dtype)
+            layer = SparseLinear(raw, weight_mask=torch.rand(2560, 2048, device=DEVICE) < 0.3)
+            need(layer.reason.startswith("unstructured on the GPU for 1 to 64 tokens"), layer.reason)
+            with CountBits() as count:
+                for x in (numbers_of(16, 2048, dtype=dtype), numbers_of(2, 3, 2048, dtype=dtype), numbers_of(2048, dtype=dtype), numbers_of(2048, 40, dtype=dtype).t()):
+                    same_layer(layer, x, str(tuple(x.shape)))
+                count.ran(1, 4, "four inputs")
+                same_layer(layer, numbers_of(65, 2048, dtype=dtype), "65 tokens")
+                same_layer(layer, numbers_of(0, 2048, dtype=dtype), "no tokens")
+                count.ran(0, 0, "too many, none")
+                with torch.no_grad():
+                    layer.values.mul_(0.5)
+                same_layer(layer, x, "changed in place")
+                count.ran(1, 1, "changed in place")
+                layer.values = torch.nn.Parameter(layer.values.detach() * 3)
+                same_layer(layer, x, "another parameter")
+                count.ran(1, 1, "another parameter")
+                with torch.inference_mode():
+                    layer(x)
+                count.ran(0, 1, "inference mode")
+    csr = SparseLinear(torch.nn.Linear(2048, 2560, device=DEVICE, dtype=torch.float16), pattern="1x1:0.8", format="csr")
+    need(csr.reason.startswith("unstructured on the GPU"), csr.reason)
+    same_layer(csr, numbers_of(5, 2048, dtype=torch.float16), "csr")
+    for density, size in ((0.6, 2048), (0.3, 1024)):  # too much is there; too small
+        layer = SparseLinear(torch.nn.Linear(size, size, device=DEVICE, dtype=torch.float16), weight_mask=torch.rand(size, size, device=DEVICE) < density)
+        need(layer.reason.startswith("dense") and layer._copy is None, layer.reason)
+
+
+def bits_around():
+    mask = torch.rand(2560, 2048, device=DEVICE) < 0.3
+    layer, x = SparseLinear(torch.nn.Linear(2048, 2560, device=DEVICE, dtype=torch.float16), weight_mask=mask), numbers_of(16, 2048, dtype=torch.float16)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    with CountBits() as count:
+        for _ in range(2):
+            layer(x).float().square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            same_layer(layer, x, "after a step")
+        count.ran(2, 2, "training")
+        for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), copy.deepcopy(layer).cpu().cuda()):
+            same_layer(other, x, "moved")
+        count.ran(3, 3, "moves")
+        with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16):
+            need(layer(x).dtype == torch.bfloat16, "autocast")
+        with torch.no_grad():
+            captured = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(captured):
+                y = layer(x)
+            layer.values.mul_(0.5)
+            captured.replay()
+            close(y, torch.nn.functional.linear(x, layer.weight, layer.bias), 4e-3, "a graph")
+        count.ran(0, 0, "autocast, a graph")
+    layer.update_mask(torch.rand(2560, 2048, device=DEVICE) < 0.2)
+    same_layer(layer, x, "update_mask")
+    with torch.no_grad():
+        close(torch.compile(layer, backend="aot_eager")(x), layer(x), 4e-3, "compiled")
+    found = layer.tune(x)
+    need(layer.reason.startswith("unstructured"), layer.reason)
     return f"{found} {layer.reason}"
 
 
@@ -1255,6 +1471,7 @@ for name, function, needs_gpu in (
     ("fallbacks", fallbacks, True),
     ("rounding", rounding, True),
     ("half", half, True),
+    ("unstructured", bits, True),
     ("modules", modules, True),
     ("around", around, True),
     ("training", training, False),

@@ -308,13 +308,13 @@ def _first_line(function, *arguments):
 def dropped():
     """What was made of the values, when somebody says that they were written, or switches modes."""
     layer = SparseLinear(torch.nn.Linear(64, 64), weight_mask=torch.rand(64, 64) < 0.5, format="dense").requires_grad_(False)
-    layer._half = type("Packed", (), {"made": None})()
+    layer._copy = type("Packed", (), {"made": None})()
     for drop in (layer.repack, layer.train, layer.eval):
         layer._whole_weight()
-        layer._half.made = 1
+        layer._copy.made = 1
         drop()
-        need(layer._seen is None and layer._half.made is None, drop.__name__)
-    layer._half = None
+        need(layer._seen is None and layer._copy.made is None, drop.__name__)
+    layer._copy = None
     layer._whole_weight()
     layer.values.data.fill_(1)
     layer.repack()

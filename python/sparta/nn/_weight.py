@@ -84,7 +84,7 @@ class SparseWeight(OperatorBase):
         return seen[2]
 
     def repack(self) -> None:
-        """Drops what was made of the values (the packed copy of a 2:4 weight), which the next forward makes again. Say it after writes through .data,
+        """Drops what was made of the values (the packed copy of a weight), which the next forward makes again. Say it after writes through .data,
         which torch does not count."""
         self._seen = None
 
@@ -117,7 +117,7 @@ class SparseWeight(OperatorBase):
         return weight.requires_grad_(self.values.requires_grad), blocks, bias
 
     def __getstate__(self):
-        return {**self.__dict__, "_seen": None, "_half": None}
+        return {**self.__dict__, "_seen": None, "_copy": None}
 
     # ---------------------------------------------------------------- checkpoints
     def _pattern_of(self, state, prefix):

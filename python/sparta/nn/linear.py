@@ -11,13 +11,22 @@ import torch
 from torch.nn.functional import linear as dense_linear
 
 from .. import _points, _torch
-from ._half import SAID, Half, half_of
+from ._bits import Bits
+from ._half import Half
 from ._mask import ON_GPU, SEVERAL, block_of, check_mask, choose_blocks
+from ._packed import mask_to_pack
 from ._products import is_whole, multiply, sample
 from ._weight import SparseWeight
 from .base import OperatorBase
 
 _linear = _torch.linear
+_COPIES = (Half, Bits)  # ways to pack a weight for a GPU; the first that takes its mask
+
+
+def packed_of(blocks, values):
+    """The packed form of a weight; None: it has none."""
+    mask = mask_to_pack(blocks, values)
+    return None if mask is None else next(filter(None, (kind.made_for(mask, values) for kind in _COPIES)), None)
 
 
 class SparseLinear(SparseWeight):
@@ -86,29 +95,30 @@ class SparseLinear(SparseWeight):
         self._packed = self.mode == "weight" and not is_whole(blocks)
 
     def _prepare(self):
-        self.reason = self.reason.removeprefix(SAID + ". ")
+        for kind in _COPIES:
+            self.reason = self.reason.removeprefix(kind.said + ". ")
         super()._prepare()
-        self._half = half_of(self._blocks, self.values) if self.mode == "weight" else None
-        if self._half is not None:
-            self.reason = f"{SAID}. {self.reason}"
+        self._copy = packed_of(self._blocks, self.values) if self.mode == "weight" else None
+        if self._copy is not None:
+            self.reason = f"{self._copy.said}. {self.reason}"
         if self.mode != "weight" and self.reason.endswith(ON_GPU):
             self.reason += SEVERAL
 
     def repack(self) -> None:
         """As SparseWeight.repack."""
         super().repack()
-        if self._half is not None:
-            self._half.made = None
+        if self._copy is not None:
+            self._copy.made = None
 
     def register_parameter(self, name: str, param: torch.nn.Parameter | None) -> None:
         super().register_parameter(name, param)
-        if name == "values" and param is not None and self.__dict__.get("_half") is not None:
-            self._half = Half(self._blocks.shape, param)
+        if name == "values" and param is not None and self.__dict__.get("_copy") is not None:
+            self._copy = self._copy.of(param)
 
     # ---------------------------------------------------------------- running
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         try:
-            if self._half is not None and (y := self._half.linear(input, self.values, self.bias, self._dense_weight)) is not None:
+            if self._copy is not None and (y := self._copy.linear(input, self.values, self.bias, self._dense_weight)) is not None:
                 return y
             if self._packed:
                 return _linear(input, self.values, self._blocks, self.bias)
@@ -164,8 +174,8 @@ class SparseLinear(SparseWeight):
         weight, blocks, bias = self._trial_weight(config)
         (x,) = inputs
         dense = (lambda: dense_linear(x, weight, bias)) if is_whole(blocks) else (lambda: _linear(x, weight, blocks, bias))
-        half = half_of(blocks, weight)
-        return dense if half is None else lambda: y if (y := half.linear(x, weight, bias, self._dense_weight)) is not None else dense()
+        copy = packed_of(blocks, weight)
+        return dense if copy is None else lambda: y if (y := copy.linear(x, weight, bias, self._dense_weight)) is not None else dense()
 
     def tune(self, *inputs: Any, **options: Any) -> dict:
         """As OperatorBase.tune."""
@@ -182,8 +192,9 @@ class SparseLinear(SparseWeight):
         if self.mode != "weight" or not input.is_cuda:
             return []
         with torch.no_grad():
-            if self._half is not None and not backward and self._half.linear(input, self.values, self.bias, self._dense_weight) is not None:
-                return _points.tune_half(self._half.made[2], self._half.shape, input, self.bias, seconds)
+            copy = self._copy if isinstance(self._copy, Half) and not backward else None
+            if copy is not None and copy.linear(input, self.values, self.bias, self._dense_weight) is not None:
+                return _points.tune_half(copy.made[2], copy.shape, input, self.bias, seconds)
             return _points.tune_linear(self._blocks, self.values, input, self.bias, backward, seconds) if self._packed else []
 
     # ---------------------------------------------------------------- other patterns, of inputs and outputs

@@ -1,0 +1,345 @@
+/* Unstructured weights for few tokens: packing, and the point and launch of their product. */
+#include "cuda/bits.h"
+#include "cuda/bits.cu" /* its first part, which is C */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_LINES = 1 << 24,
+    MOST_TILES = 1 << 22, /* whose records are fewer than 2^32 units */
+    MOST_TOKENS = 64,
+    PACK_WARPS = 8, /* as bits.cu has them */
+    PLACE_THREADS = 1024,
+    STEP = 8 /* elements of 16 bytes */
+};
+
+static int64_t up(int64_t n, int64_t by)
+{
+    return (n + by - 1) / by;
+}
+
+static int64_t tiles_of(int64_t rows, int64_t cols)
+{
+    return up(rows, SP_BITS_SIDE) * up(cols, SP_BITS_SIDE);
+}
+
+static bool is_size(int64_t rows, int64_t cols)
+{
+    return rows > 0 && cols > 0 && rows <= MOST_LINES && cols <= MOST_LINES &&
+           tiles_of(rows, cols) <= MOST_TILES;
+}
+
+size_t sp_bits_bytes(int64_t rows, int64_t cols, int64_t pairs)
+{
+    if (!is_size(rows, cols) || pairs < 0 || pairs > rows * up(cols, 2)) return 0;
+    const int64_t tiles = tiles_of(rows, cols), directory = sp_bits_directory((int)tiles) * SP_BITS_UNIT;
+    /* Each record ends at a whole unit. */
+    const int64_t records = tiles * (SP_BITS_HEAD + SP_BITS_UNIT - 4) + 4 * pairs;
+    return (size_t)(directory + up(records, SP_BITS_UNIT) * SP_BITS_UNIT + SP_BITS_TAIL);
+}
+
+static bool is_half(sparta_dtype dtype)
+{
+    return dtype == SPARTA_F16 || dtype == SPARTA_BF16;
+}
+static bool has_target(const sp_gpu *gpu)
+{
+    return gpu->target == SP_TARGET_SM90A || gpu->target == SP_TARGET_SM80;
+}
+/* Of directory and records. */
+static uint32_t units_of(int64_t bytes)
+{
+    return (uint32_t)SP_MIN((bytes - SP_BITS_TAIL) / SP_BITS_UNIT, (int64_t)UINT32_MAX);
+}
+
+/* ------------------------------------------------------------------ pack */
+/* As bits.cu has it. */
+typedef struct weight_args {
+    const void *from;
+    void *packed;
+    int64_t step;
+    int32_t rows, cols, tiles;
+    uint32_t units;
+} weight_args;
+
+static sparta_status pack(const sp_complaint *c, const sp_bits_weight *w, const sp_gpu *gpu)
+{
+    static const char *const entry[] = {"count", "place", "write"};
+    const int64_t tiles = tiles_of(w->rows, w->cols);
+    weight_args args = {w->from,          w->packed,      w->step,           (int32_t)w->rows,
+                        (int32_t)w->cols, (int32_t)tiles, units_of(w->bytes)};
+    sp_cuda_point point = {0};
+    sp_cuda_set(&point, "DTYPE", w->dtype == SPARTA_F16 ? 0 : 1);
+    for (size_t i = 0; i < SP_COUNT(entry); i++) {
+        const sp_gpu_kernel *kernel;
+        const bool one = i == 1; /* block, that adds up */
+        const sp_grid grid = {.x = one ? 1 : (unsigned)up(tiles, PACK_WARPS),
+                              .threads = one ? PLACE_THREADS : PACK_WARPS * 32};
+        SP_TRY(sp_cuda_kernel(c, gpu, SP_CUDA_TEXT_bits, entry[i], &point, &kernel));
+        SP_TRY(sp_gpu_launch(c, kernel, &grid, w->stream, (void *[]){&args}));
+    }
+    return SPARTA_OK;
+}
+
+sparta_status sp_bits_pack(const sp_complaint *c, const sp_bits_weight *w)
+{
+    const sp_gpu *gpu = sp_gpu_at(w->gpu);
+    sp_gpu_visit visit;
+    if (!gpu) return sp_refuse(c, SPARTA_E_DEVICE, "there is no GPU %d: %s", w->gpu, sp_gpu_problem());
+    if (!has_target(gpu) || !is_half(w->dtype) || !is_size(w->rows, w->cols))
+        return sp_refuse(c, SPARTA_E_UNSUPPORTED,
+                         "a weight of %lldx%lld in %s has no kernel on %s; it takes f16 and bf16, sm_80 and "
+                         "newer",
+                         (long long)w->rows, (long long)w->cols, sparta_dtype_name(w->dtype), gpu->name);
+    SP_TRY(sp_gpu_enter(c, gpu, &visit));
+    const sparta_status status = pack(c, w, gpu);
+    sp_gpu_leave(&visit);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the point */
+typedef struct point {
+    int warps, slots, slot, parts, overlap;
+} point;
+
+static const struct {
+    const char *name;
+    size_t at;
+} fields[] = {
+    {"WARPS", offsetof(point, warps)}, {"SLOTS", offsetof(point, slots)}, {"SLOT", offsetof(point, slot)},
+    {"PARTS", offsetof(point, parts)}, {"PDL", offsetof(point, overlap)},
+};
+static int *field(point *p, size_t i)
+{
+    return (int *)((char *)p + fields[i].at);
+}
+
+static int token_tiles(const sp_cuda_job *job)
+{
+    return (int)up(job->tokens, 8);
+}
+
+static int shared_of(const point *p, int tiles)
+{
+    return SP_MAX(SP_BITS_RING(p->warps, p->slots, p->slot), SP_BITS_SUMS(p->warps, tiles));
+}
+
+/* A slot for records a quarter above the average; a multiple of SLOT_STEP, so that few kernels serve many densities. With many tokens one for all: there are no registers for
+ * the code that reads a longer one where it lies. */
+static int slot_of(const sp_cuda_job *job, int64_t bytes)
+{
+    enum { SLOT_STEP = 512, MANY = 6 };
+    const int64_t tiles = tiles_of(job->rows, job->cols), each = bytes / tiles,
+                  most = up(SP_BITS_MOST, SLOT_STEP);
+    return (int)(token_tiles(job) > MANY ? most : SP_MIN(up(each + each / 4, SLOT_STEP), most)) * SLOT_STEP;
+}
+
+/* Blocks that share a strip, so that strips end together where there are few of them: rounds of the chip, each of which takes some tiles' time to begin. */
+static int parts_of(const sp_cuda_job *job, const sp_gpu *gpu)
+{
+    enum { MOST_PARTS = 8, BEGIN = 16 };
+    const int64_t strips = up(job->rows, SP_BITS_SIDE), steps = up(job->cols, SP_BITS_SIDE);
+    int64_t best = INT64_MAX;
+    int found = 1;
+    for (int parts = 1; parts <= MOST_PARTS && gpu->target == SP_TARGET_SM90A; parts *= 2) {
+        const int64_t cost = up(strips * parts, gpu->processors) * (up(steps, parts) + BEGIN);
+        if (cost < best) best = cost, found = parts;
+    }
+    return found;
+}
+
+/* As many warps as registers allow for their sums; as many slots as shared memory holds. */
+static point choose(const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu)
+{
+    enum { STATIC = 4 << 10, MOST_SLOTS = 8, LEAST_SLOTS = 2, FEWER = 4 };
+    static const int warps[MOST_TOKENS / 8] = {16, 16, 12, 12, 8, 8, 8, 8};
+    const int tiles = token_tiles(job), room = gpu->shared - STATIC;
+    point p = {.warps = warps[tiles - 1],
+               .slots = MOST_SLOTS,
+               .slot = slot_of(job, bytes),
+               .parts = parts_of(job, gpu),
+               .overlap = gpu->target == SP_TARGET_SM90A};
+    while (p.slots > LEAST_SLOTS && SP_BITS_RING(p.warps, p.slots, p.slot) > room) p.slots--;
+    while (p.warps > FEWER && shared_of(&p, tiles) > room) p.warps -= FEWER;
+    return p;
+}
+
+/* SPARTA_CUDA_BITS_POINT, for experiments: "WARPS=12 SLOTS=3", what is not named stays as chosen. Read once. */
+static struct {
+    point value; /* -1: not given */
+    bool wrong;
+} given;
+static void read_given(void)
+{
+    const char *text = getenv("SPARTA_CUDA_BITS_POINT");
+    char name[16];
+    int value, length;
+    for (size_t i = 0; i < SP_COUNT(fields); i++) *field(&given.value, i) = -1;
+    for (; text && *text; text += length) {
+        size_t i = 0;
+        if (sscanf(text, " %15[A-Z]=%d%n ", name, &value, &length) != 2 || value < 0) break;
+        while (i < SP_COUNT(fields) && strcmp(fields[i].name, name)) i++;
+        if (i == SP_COUNT(fields)) break;
+        *field(&given.value, i) = value;
+    }
+    given.wrong = text && *text;
+}
+static bool is_possible(const point *p, const sp_gpu *gpu)
+{
+    const bool hopper = gpu->target == SP_TARGET_SM90A;
+    return p->warps >= 1 && p->warps <= 32 && p->slots >= 1 && p->slots <= 32 && p->slot >= 512 &&
+           p->slot <= 1 << 14 && p->slot % 128 == 0 && p->parts >= 1 && p->parts <= (hopper ? 8 : 1) &&
+           p->overlap <= hopper;
+}
+static sparta_status point_of(const sp_complaint *c, const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu,
+                              point *out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_given);
+    *out = choose(job, bytes, gpu);
+    for (size_t i = 0; i < SP_COUNT(fields); i++)
+        if (*field(&given.value, i) >= 0) *field(out, i) = *field(&given.value, i);
+    if (!given.wrong && is_possible(out, gpu)) return SPARTA_OK;
+    return sp_refuse(c, SPARTA_E_USAGE,
+                     "SPARTA_CUDA_BITS_POINT: \"%s\" is no point of bits.cu; write pairs like "
+                     "\"WARPS=12 SLOTS=3\" of WARPS, SLOTS, SLOT, PARTS, PDL, or do not set it",
+                     getenv("SPARTA_CUDA_BITS_POINT"));
+}
+
+static bool is_even(const sp_cuda_job *job)
+{
+    return job->cols % STEP == 0 && job->x_step % STEP == 0 && (uintptr_t)job->x % 16 == 0;
+}
+static void set_point(sp_cuda_point *out, const point *p, const sp_cuda_job *job, bool even, sp_target target)
+{
+    sp_cuda_set_job(out, job);
+    sp_cuda_set(out, "TILES", token_tiles(job));
+    for (size_t i = 0; i < SP_COUNT(fields); i++) sp_cuda_set(out, fields[i].name, *field((point *)p, i));
+    sp_cuda_set(out, "EVEN", even);
+    sp_cuda_set(out, "BULK", target == SP_TARGET_SM90A);
+}
+
+/* ------------------------------------------------------------------ the product */
+/* As bits.cu has it. */
+typedef struct problem {
+    const void *packed, *x, *bias, *residual;
+    void *y;
+    int64_t x_step, y_step, residual_step;
+    uint32_t units;
+    int32_t rows, cols, tokens, steps;
+} problem;
+
+static bool takes(const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu)
+{
+    return has_target(gpu) && is_half(job->dtype) && job->verb == SPARTA_MULTIPLY &&
+           is_size(job->rows, job->cols) && job->tokens >= 1 && job->tokens <= MOST_TOKENS &&
+           bytes >= (int64_t)sp_bits_bytes(job->rows, job->cols, 0) && (uintptr_t)job->values % 16 == 0;
+}
+
+static sparta_status multiply(const sp_complaint *c, const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu)
+{
+    const sp_gpu_kernel *kernel;
+    sp_cuda_point all = {0};
+    point p;
+    problem args = {.packed = job->values,
+                    .x = job->x,
+                    .bias = job->bias,
+                    .residual = job->residual,
+                    .y = job->y,
+                    .x_step = job->x_step,
+                    .y_step = job->y_step,
+                    .residual_step = job->residual_step,
+                    .units = units_of(bytes),
+                    .rows = (int32_t)job->rows,
+                    .cols = (int32_t)job->cols,
+                    .tokens = (int32_t)job->tokens,
+                    .steps = (int32_t)up(job->cols, SP_BITS_SIDE)};
+    SP_TRY(point_of(c, job, bytes, gpu, &p));
+    set_point(&all, &p, job, is_even(job), gpu->target);
+    SP_TRY(sp_cuda_kernel(c, gpu, SP_CUDA_TEXT_bits, "bits", &all, &kernel));
+    const sp_grid grid = {.x = (unsigned)(up(job->rows, SP_BITS_SIDE) * p.parts),
+                          .threads = (unsigned)p.warps * 32,
+                          .shared = (unsigned)shared_of(&p, token_tiles(job)),
+                          .cluster = (unsigned)p.parts,
+                          .overlap = p.overlap};
+    return sp_gpu_launch(c, kernel, &grid, job->stream, (void *[]){&args});
+}
+
+sparta_status sp_bits_multiply(const sp_complaint *c, const sp_cuda_job *job, int64_t bytes)
+{
+    const sp_gpu *gpu = sp_gpu_at(job->gpu);
+    sp_gpu_visit visit;
+    if (!gpu) return sp_refuse(c, SPARTA_E_DEVICE, "there is no GPU %d: %s", job->gpu, sp_gpu_problem());
+    if (!takes(job, bytes, gpu))
+        return sp_refuse(c, SPARTA_E_UNSUPPORTED,
+                         "no kernel multiplies %lld tokens of %s on %s; it takes 1 to %d of f16 or bf16, "
+                         "sm_80 and newer",
+                         (long long)job->tokens, sparta_dtype_name(job->dtype), gpu->name, (int)MOST_TOKENS);
+    SP_TRY(sp_gpu_enter(c, gpu, &visit));
+    const sparta_status status = multiply(c, job, bytes, gpu);
+    sp_gpu_leave(&visit);
+    return status;
+}
+
+/* ------------------------------------------------------------------ points of the compile test */
+bool sp_cuda_points_bits(int i, sp_cuda_point *out, const char **entry, sp_target *target)
+{
+    static const struct {
+        const char *entry;
+        sparta_dtype dtype;
+        int rows, tokens;
+        double density;
+        bool even;
+        sp_words words;
+    } cases[] = {
+        {"count", SPARTA_F16, 64, 1, 0, true, {0}},
+        {"place", SPARTA_BF16, 64, 1, 0, true, {0}},
+        {"write", SPARTA_F16, 64, 1, 0, true, {0}},
+        {"bits", SPARTA_F16, 8192, 1, .5, true, {0}},
+        {"bits", SPARTA_F16, 8192, 16, .5, true, {0}},
+        {"bits",
+         SPARTA_BF16,
+         4096,
+         16,
+         .1,
+         true,
+         {.n = 3, .word = {SP_WORD_BIAS, SP_WORD_GELU, SP_WORD_ADD}}},
+        {"bits", SPARTA_F16, 1000, 16, 1, false, {.n = 1, .word = {SP_WORD_RELU}}},
+        {"bits", SPARTA_F16, 28672, 24, .3, true, {.n = 2, .word = {SP_WORD_SILU, SP_WORD_MUL}}},
+        {"bits", SPARTA_F16, 8192, 32, .5, true, {0}},
+        {"bits", SPARTA_BF16, 8192, 40, .3, true, {0}},
+        {"bits", SPARTA_F16, 8192, 48, .3, true, {0}},
+        {"bits", SPARTA_F16, 8192, 56, .3, true, {0}},
+        {"bits", SPARTA_F16, 8192, 64, .3, true, {0}},
+        {"bits",
+         SPARTA_BF16,
+         4096,
+         64,
+         1,
+         false,
+         {.n = 3, .word = {SP_WORD_BIAS, SP_WORD_GELU, SP_WORD_ADD}}},
+    };
+    static const sp_target targets[] = {SP_TARGET_SM90A, SP_TARGET_SM80};
+    if (i < 0 || i >= (int)(SP_COUNT(cases) * SP_COUNT(targets))) return false;
+    const size_t which = (size_t)i / SP_COUNT(targets);
+    *target = targets[(size_t)i % SP_COUNT(targets)];
+    *entry = cases[which].entry;
+    const sp_gpu gpu = {.processors = 132, .shared = 227 << 10, .target = *target};
+    const sp_cuda_job job = {.verb = SPARTA_MULTIPLY,
+                             .dtype = cases[which].dtype,
+                             .rows = cases[which].rows,
+                             .cols = 8192,
+                             .tokens = cases[which].tokens,
+                             .words = cases[which].words};
+    const int64_t bytes =
+        (int64_t)sp_bits_bytes(job.rows, job.cols, (int64_t)((double)job.rows * 4096 * cases[which].density));
+    const point p = choose(&job, bytes, &gpu);
+    memset(out, 0, sizeof *out);
+    if (!strcmp(*entry, "bits"))
+        set_point(out, &p, &job, cases[which].even, *target);
+    else
+        sp_cuda_set(out, "DTYPE", job.dtype == SPARTA_F16 ? 0 : 1);
+    return true;
+}
