@@ -99,8 +99,8 @@ def _choose_square(mask):
 
 
 def covers(mask):
-    """The elements of a mask (rows, cols), and for each side of GPU_SIDES: squares that cover them, squares of these that are less than half full, and
-    elements in those. One answer from the device."""
+    """The elements of a mask (rows, cols), and for each side of GPU_SIDES: squares that cover them, squares of these that are less than half full,
+    and elements in those. One answer from the device."""
     answers = []
     for side, counts in zip(GPU_SIDES, _square_counts(mask)):
         loose = (counts > 0) & (2 * counts < side * side)

@@ -179,15 +179,12 @@ static sparta_status fill_matrix(const sp_complaint *c, const sp_cuda_job *job, 
     return move(c, job, gpu, "unpack", job->room, s->step);
 }
 
+/* By cuBLASLt: straight to y, or sums that `finish` ends. */
 static sparta_status multiply(const sp_complaint *c, const sp_cuda_job *job, const sp_gpu *gpu,
-                              const sizes *s)
+                              const sizes *s, bool plain)
 {
     void *sums = job->room + s->matrix_bytes;
-    const bool plain = is_plain(job, s);
-    if (!job->blocks || !s->taken) {
-        SP_TRY(sp_gpu_fill(c, sums, 0, s->sums_bytes, job->stream));
-        return finish(c, job, gpu, s, sums);
-    }
+    const sp_words *w = &job->words;
     const sp_dense d = {.rows = job->tokens,
                         .cols = s->made,
                         .depth = s->taken,
@@ -201,13 +198,26 @@ static sparta_status multiply(const sp_complaint *c, const sp_cuda_job *job, con
                         .a_step = job->x_step,
                         .b_step = s->step,
                         .out_step = plain ? job->y_step : s->sums_step,
-                        .bias = plain ? job->bias : NULL,
-                        .add = plain ? job->residual : NULL,
+                        .bias = plain && w->n && w->word[0] == SP_WORD_BIAS ? job->bias : NULL,
+                        .add = plain && w->n && w->word[w->n - 1] == SP_WORD_ADD ? job->residual : NULL,
                         .add_step = job->residual_step,
                         .room = job->room + s->matrix_bytes + s->sums_bytes};
-    SP_TRY(fill_matrix(c, job, gpu, s));
     SP_TRY(sp_cublas_multiply(c, gpu, &d, job->stream));
     return plain ? SPARTA_OK : finish(c, job, gpu, s, sums);
+}
+
+/* Where cuBLASLt has no algorithm with a bias or a residual, words are ours, too. */
+static sparta_status product(const sp_complaint *c, const sp_cuda_job *job, const sp_gpu *gpu, const sizes *s)
+{
+    void *sums = job->room + s->matrix_bytes;
+    sparta_status status = SPARTA_E_UNSUPPORTED;
+    if (!job->blocks || !s->taken) {
+        SP_TRY(sp_gpu_fill(c, sums, 0, s->sums_bytes, job->stream));
+        return finish(c, job, gpu, s, sums);
+    }
+    SP_TRY(fill_matrix(c, job, gpu, s));
+    if (is_plain(job, s)) status = multiply(c, job, gpu, s, true);
+    return status == SPARTA_E_UNSUPPORTED ? multiply(c, job, gpu, s, false) : status;
 }
 
 /* ------------------------------------------------------------------ samples */
@@ -239,7 +249,7 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *job, const sp
 {
     const sizes s = sizes_of(job);
     if (job->verb == SPARTA_SAMPLE) return job->blocks ? sample(c, job, gpu, &s) : SPARTA_OK;
-    return job->tokens && s.made ? multiply(c, job, gpu, &s) : SPARTA_OK;
+    return job->tokens && s.made ? product(c, job, gpu, &s) : SPARTA_OK;
 }
 
 const sp_cuda_row sp_cuda_dense = {.name = "dense", .takes = takes, .room = room, .run = run, .plain = true};

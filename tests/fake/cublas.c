@@ -105,7 +105,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *p, void *a, void *b, void
     MAY_FAIL;
     if (!handle || !p || !a || !b || !c || !d || !preference || wanted != 1) return INVALID;
     state.asked++;
-    *n = state.none ? 0 : 1;
+    *n = state.none || (state.no_bias && ((const product *)p)->epilogue) ? 0 : 1;
     *found = (sp_cublas_found){.algorithm.opaque = {42}, .room = 1024};
     return OK;
 }

@@ -9,10 +9,10 @@ typedef struct fake_cublas_state {
     int asked, products;
     uint32_t reductions; /* of the last preference */
     void *stream;
-    /* Calls of `symbol` fail with `result` from now on; "": none. `none`: no algorithm is found. */
+    /* Calls of `symbol` fail with `result` from now on; "": none. `none`: no algorithm is found; `no_bias`: none of those with a bias. */
     char symbol[64];
     int result;
-    bool none;
+    bool none, no_bias;
 } fake_cublas_state;
 
 fake_cublas_state *fake_cublas(void);

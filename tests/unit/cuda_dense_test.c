@@ -224,6 +224,21 @@ static void launches(void **state)
     job.residual_step = 0;
     assert_int_equal(sp_cuda_run(&c, &job), SPARTA_OK);
     assert_true(fake()->launches == 5 && f->products == 3);
+    job.words = (sp_words){1, {SP_WORD_BIAS}};
+    job.y_step++;
+    f->no_bias = true; /* then sums, and the bias is ours */
+    assert_int_equal(sp_cuda_run(&c, &job), SPARTA_OK);
+    assert_true(fake()->launches == 7 && f->products == 4);
+    f->none = true;
+    job.y_step++; /* which plain products would see; sums have a plan */
+    assert_int_equal(sp_cuda_run(&c, &job), SPARTA_OK);
+    job.tokens--;
+    assert_int_equal(sp_cuda_run(&c, &job), SPARTA_E_UNSUPPORTED);
+    assert_non_null(strstr(said, "cuBLASLt has no algorithm for 127x4096x4096 in f16"));
+    f->none = f->no_bias = false;
+    job.tokens++;
+    fake()->launches = 5;
+    f->products = 3;
     job.blocks = 0;
     assert_int_equal(sp_cuda_run(&c, &job), SPARTA_OK);
     assert_true(fake()->launches == 6 && f->products == 3); /* finish alone */

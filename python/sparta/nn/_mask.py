@@ -53,8 +53,8 @@ def choose_blocks(mask, block=None):
 
 
 def by_time(mask):
-    """For squares that fit: the time that a GPU's product takes by the table above, as a share of the dense one's, with side, share of the matrix that
-    they store, of it that exists, and of squares less than half full and of elements in these; fastest first, of two as fast the larger."""
+    """For squares that fit: the time that a GPU's product takes by the table above, as a share of the dense one's, with side, share of the matrix
+    that they store, of it that exists, and of squares less than half full and of elements in these; fastest first, of two as fast the larger."""
     there, counted = covers(mask)
     limits, found = dict(GPU_BREAK_EVEN), []
     for side, (blocks, loose, scattered) in counted.items():
@@ -67,8 +67,8 @@ def by_time(mask):
 
 
 def cover(mask):
-    """The squares in which a GPU is fastest, or the whole matrix where the dense product is; and why. Squares need not be full: what counts is how many
-    there are."""
+    """The squares in which a GPU is fastest, or the whole matrix where the dense product is; and why. Squares need not be full: what counts is how
+    many there are."""
     whole, ways = tuple(mask.shape), by_time(mask)
     if not ways:
         return whole, "dense: no square of 16 fits into the matrix; not timed"
