@@ -165,6 +165,7 @@ static sparta_status put_matrix(bench *b)
     b->s.crd = on_gpu(b, SPARTA_I32, 1, (int64_t[]){p->blocks}, crd);
     b->s.values = on_gpu(b, b->r->dtype, 3, (int64_t[]){p->blocks, p->height, p->width}, b->ours.base);
     const int64_t words = sparta_blocks_index_words(&b->s);
+    if (!words) return SPARTA_OK; /* of blocks that are multiplied dense */
     SP_TRY(hold(b, (size_t)words * sizeof(int32_t), &index));
     const sparta_tensor made = on_gpu(b, SPARTA_I32, 1, &words, index);
     SP_TRY(sparta_blocks_index(&b->s, &made, &how, b->said, sizeof b->said));

@@ -1,6 +1,7 @@
 /* A random weight in blocks, exactly as many as asked for; operands; and single elements of the answer, in f64. */
 #include "measure/trial.h"
 #include "cuda/cuda.h"
+#include "device/cublas.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -28,12 +29,13 @@ static sparta_status check(sparta_ctx *cx, sp_trial *p)
                        r->pattern);
     p->down = (r->n + p->height - 1) / p->height;
     p->right = (r->k + p->width - 1) / p->width;
-    if (!sp_index_takes((int)p->height) || !sp_index_takes((int)p->width))
-        return sp_fail(
-            cx, SPARTA_E_UNSUPPORTED,
-            "kernel bench: no GPU kernel takes blocks of %lldx%lld; give sides of 16, 32 or a multiple of 64",
-            (long long)p->height, (long long)p->width);
-    if (!sp_index_words(p->height, p->width, p->down, p->right))
+    const bool ours = sp_index_takes((int)p->height) && sp_index_takes((int)p->width);
+    if (!ours && *sp_cublas_problem())
+        return sp_fail(cx, SPARTA_E_UNSUPPORTED,
+                       "kernel bench: no GPU kernel takes blocks of %lldx%lld; give sides of 16, 32 or a "
+                       "multiple of 64; others need cuBLASLt: %s",
+                       (long long)p->height, (long long)p->width, sp_cublas_problem());
+    if (ours ? !sp_index_words(p->height, p->width, p->down, p->right) : p->down > INT32_MAX / p->right)
         return sp_fail(cx, SPARTA_E_LIMIT,
                        "kernel bench: %lldx%lld has too many blocks of %s for a GPU; make them larger",
                        (long long)r->n, (long long)r->k, r->pattern);

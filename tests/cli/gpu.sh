@@ -17,8 +17,10 @@ says "kernel: there is no device \"gpu\"; cpu, or a GPU: cuda:0" "a device that 
 for device in cuda: cuda:x cuda:-1 cuda:0x cuda:123; do run 2 "device $device" kernel bench --device $device; complains "device $device"; done
 run 0 "the CPU by name" kernel bench --device cpu --m 8 --n 16 --k 16 --time 0.01 --threads 1
 run 4 "an operator of GPUs on the CPU" kernel bench --op sample; has err "--device cuda:0" "says what to add"
+SPARTA_CUBLAS=/nowhere; export SPARTA_CUBLAS
 run 4 "blocks that nobody takes" kernel bench --device cuda:0 --pattern 4x1
-says "kernel bench: no GPU kernel takes blocks of 4x1; give sides of 16, 32 or a multiple of 64" "blocks that nobody takes: says which are"
+says "kernel bench: no GPU kernel takes blocks of 4x1; give sides of 16, 32 or a multiple of 64; others need cuBLASLt: SPARTA_CUBLAS /nowhere: it cannot be opened; unset it, or name a libcublasLt.so.13" "blocks that nobody takes: says which are"
+unset SPARTA_CUBLAS
 run 2 "a pattern that is no block" kernel bench --device cuda:0 --pattern rows; complains "a pattern that is no block"
 run 4 "a type that nobody takes" kernel bench --device cuda:0 --dtype i8; complains "a type that nobody takes"
 for flag in "--weight w.npy" "--format csr" "--target avx2"; do run 2 "$flag on a GPU" kernel bench --device cuda:0 $flag; has err "means nothing to bench on a GPU" "$flag is refused"; done

@@ -128,8 +128,12 @@ static void what_nobody_takes_is_refused(void **state)
         r.pattern = patterns[i];
         refused(r, SPARTA_E_USAGE, "the sides of a block");
     }
+    setenv("SPARTA_CUBLAS", "/nowhere/libcublasLt.so.13", 1);
     r.pattern = "4x1";
-    refused(r, SPARTA_E_UNSUPPORTED, "no GPU kernel takes blocks of 4x1; give sides of 16, 32");
+    refused(
+        r, SPARTA_E_UNSUPPORTED,
+        "no GPU kernel takes blocks of 4x1; give sides of 16, 32 or a multiple of 64; others need cuBLASLt: "
+        "SPARTA_CUBLAS /nowhere/libcublasLt.so.13: it cannot be opened");
     r.pattern = "96x64";
     refused(r, SPARTA_E_UNSUPPORTED, "blocks of 96x64");
     r = small(SPARTA_MULTIPLY), r.n = r.k = 1 << 20, r.pattern = "16x16";
@@ -210,6 +214,21 @@ static void a_wrong_answer_is_not_timed(void **state)
     end();
 }
 
+/* Blocks that the fake cuBLASLt multiplies, and nobody unpacks. */
+static void blocks_without_a_kernel(void **state)
+{
+    (void)state;
+    sp_gpu_bench_request r = small(SPARTA_MULTIPLY);
+    r.pattern = "5x3";
+    need_nvrtc();
+    begin();
+    fake_cublas_state *f = fake_library();
+    refused(r, SPARTA_E_DIFFER, "report it as a bug");
+    assert_true(f->products == 1 && f->alive == 0);
+    nothing_is_left();
+    end();
+}
+
 /* A sample without blocks has no answer to check, so it is timed here too: 20 ms a replay, says the fake driver. */
 static void what_is_timed(void **state)
 {
@@ -246,6 +265,7 @@ int main(void)
         ON(a_driver_that_fails, ""),
         ON(without_nvrtc, ""),
         ON(a_wrong_answer_is_not_timed, ""),
+        ON(blocks_without_a_kernel, ""),
         ON(what_is_timed, ""),
     };
     setenv("SPARTA_CACHE", "off", 1);
