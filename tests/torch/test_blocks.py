@@ -171,7 +171,7 @@ def covered():
         need(block == (side, side) and reason.startswith(f"blocks of {side}x{side} store ") and "filled" not in reason, (side, block, reason))
     loose = squares(1024, 1024, 64, 0.1) & (torch.rand(1024, 1024) < 0.3)
     block, reason = _mask.cover(loose)
-    need(block == (64, 64) and "30% of it filled; 100% of the elements take 100% of the blocks" in reason, (block, reason))
+    need(block == (64, 64) and "30% of it filled; not timed" in reason, (block, reason))
     there = squares(2048, 2048, 64, 0.1)
     some = there | (torch.rand(2048, 2048) < 3e-5)
     block, reason = _mask.cover(some)

@@ -14,8 +14,8 @@ BREAK_EVEN = ((4, 0.7), (2, 0.45), (1, 0.3))
 # The same on a GPU, of the smaller products that were timed (4096 tokens, outputs and inputs; docs/benchmarks/gpu.md), where blocks gain less than in
 # large ones.
 GPU_BREAK_EVEN = ((128, 0.75), (64, 0.5), (32, 0.3), (16, 0.1), (0, 0.0))
-# What blocks that are not full cost besides: their values are copied with zeros in each call. For a whole matrix, of the time of its dense product with
-# 4096 tokens: 5 bytes for each element at 4.2 TB/s, against 8192 operations at 660 TFLOP/s.
+# What blocks that are not full cost besides: their values are copied with zeros in each call. For a whole matrix, of the time of its dense product
+# with 4096 tokens: 5 bytes for each element at 4.2 TB/s, against 8192 operations at 660 TFLOP/s.
 COPYING = 0.1
 
 
@@ -79,7 +79,9 @@ def cover(mask):
     time, side, share, full, loose, scattered = ways[0]
     rest = ""
     if loose > 1 - FILLED:
-        rest = f", {full:.0%} of it filled; {scattered:.0%} of the elements take {loose:.0%} of the blocks, which are less than half full"
+        rest = f", {100 * full:.2g}% of it filled"
+    if 1 - FILLED < loose < 1:
+        rest += f" ({100 * scattered:.2g}% of the elements lie in {loose:.0%} of the blocks, which are less than half full)"
     if time > 1:
         return whole, f"dense: blocks of {side}x{side} would store {share:.0%} of the matrix{rest}, and pay up to about {share / time:.0%}; not timed"
     return (side, side), f"{name_of((side, side), whole)} store {share:.1%} of the matrix{rest}; not timed"
