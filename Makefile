@@ -139,7 +139,7 @@ $(FAKES): $(wildcard tests/fake/*.h src/device/*.h src/device/*.def) $(B)/flags
 	@mkdir -p $(@D)
 	@echo "LINK $@"
 	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $(KERNEL_CFLAGS) -Itests -shared $(filter %.c,$^) -o $@
-$(B)/tests/unit/device_cuda_test $(B)/tests/unit/jit_gpu_test $(B)/tests/unit/measure_gpu_test $(B)/tests/unit/sparse_gpu_test $(B)/tests/unit/device_cublas_test $(B)/tests/unit/cuda_dense_test $(B)/tests/unit/tune_gpu_test: $(FAKES)
+$(B)/tests/unit/device_cuda_test $(B)/tests/unit/jit_gpu_test $(B)/tests/unit/measure_gpu_test $(B)/tests/unit/sparse_gpu_test $(B)/tests/unit/device_cublas_test $(B)/tests/unit/cuda_dense_test $(B)/tests/unit/tune_gpu_test $(B)/tests/unit/cuda_pack_test: $(FAKES)
 $(CLI_TEST:%.c=$(B)/%): TEST_OBJ := $(filter-out %/main.o,$(CLI_OBJ))
 $(CLI_TEST:%.c=$(B)/%): $(CLI_OBJ)
 $(B)/tests/fuzz/%: TEST_LIBS := -fsanitize=fuzzer

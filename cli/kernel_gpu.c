@@ -26,7 +26,7 @@ typedef struct points {
 } points;
 
 /* ------------------------------------------------------------------ what is asked for */
-static sparta_status fill_request(cli *c, int gpu, sp_gpu_bench_request *q)
+sparta_status cli_gpu_request(cli *c, int gpu, sp_gpu_bench_request *q)
 {
     const char *op = cli_text(c, CLI_OP, ops[0].name), *dtype = cli_text(c, CLI_DTYPE, dtypes[0].name);
     size_t o = 0, d = 0;
@@ -179,7 +179,7 @@ static sparta_status one_point(cli *c, const char *point, void *arg)
     points *p = arg;
     sp_gpu_bench_request q;
     sp_gpu_bench_result r;
-    SP_TRY(fill_request(c, p->gpu, &q));
+    SP_TRY(cli_gpu_request(c, p->gpu, &q));
     SP_TRY(sp_gpu_bench(c->cx, &q, &r));
     if (r.noisy) cli_note_noise(c);
     if (!*r.dense_name && !p->begun)

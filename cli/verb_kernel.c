@@ -183,21 +183,30 @@ sparta_status cli_verb_kernel(cli *c)
 {
     static const cli_option_id of_show[] = {CLI_NEST, CLI_NUMBER, CLI_STEP, CLI_WHOLE},
                                of_cpu[] = {CLI_WEIGHT, CLI_FORMAT, CLI_TENSOR, CLI_TARGET},
-                               of_gpu[] = {CLI_TUNE},
+                               of_gpu[] = {CLI_TUNE}, of_pack[] = {CLI_OUTPUT, CLI_EPILOGUE},
+                               not_of_pack[] = {CLI_WEIGHT, CLI_FORMAT, CLI_TENSOR,
+                                                CLI_TARGET, CLI_TIME,   CLI_TUNE},
                                of_bench[] = {CLI_DEVICE, CLI_OP,      CLI_M,        CLI_N,     CLI_K,
                                              CLI_WEIGHT, CLI_PATTERN, CLI_SPARSITY, CLI_DTYPE, CLI_TIME,
                                              CLI_FORMAT, CLI_TENSOR,  CLI_TUNE};
     const char *what = c->operand[0];
     if (!strcmp(what, "show")) {
         SP_TRY(refuse(c, what, of_bench, SP_COUNT(of_bench)));
+        SP_TRY(refuse(c, what, of_pack, SP_COUNT(of_pack)));
         return cli_kernel_show(c);
     }
+    if (!strcmp(what, "pack")) {
+        SP_TRY(refuse(c, what, of_show, SP_COUNT(of_show)));
+        SP_TRY(refuse(c, what, not_of_pack, SP_COUNT(not_of_pack)));
+        return cli_kernel_pack(c);
+    }
+    SP_TRY(refuse(c, what, of_pack, SP_COUNT(of_pack)));
     if (!strcmp(what, "run"))
         return sp_fail(
             c->cx, SPARTA_E_UNSUPPORTED,
             "kernel: run is not in this version yet; `sparta kernel bench` and `sparta kernel show` are");
     if (strcmp(what, "bench"))
-        return sp_fail(c->cx, SPARTA_E_USAGE, "kernel: there is no \"%s\"; sparta kernel bench or show",
+        return sp_fail(c->cx, SPARTA_E_USAGE, "kernel: there is no \"%s\"; sparta kernel bench, show or pack",
                        what);
     if (c->n_operands > 1)
         return sp_fail(c->cx, SPARTA_E_USAGE,

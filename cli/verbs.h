@@ -35,6 +35,9 @@ sparta_status cli_format_advise(cli *c, const char *in) SP_MUST;
 
 sparta_status cli_kernel_show(cli *c) SP_MUST; /* sparta kernel show (kernel_show.c) */
 sparta_status cli_kernel_gpu(cli *c) SP_MUST;  /* sparta kernel bench --device cuda:N (kernel_gpu.c) */
+sparta_status cli_kernel_pack(cli *c) SP_MUST; /* sparta kernel pack (kernel_pack.c) */
+/* What the flags say of a product on a GPU (kernel_gpu.c). */
+sparta_status cli_gpu_request(cli *c, int gpu, sp_gpu_bench_request *q) SP_MUST;
 
 /* inspect --what-if (what_if.c): measure, then say. Interrupted with something to say: c->stands, and E_CANCELLED from the first. */
 sparta_status cli_what_if(cli *c, sp_what_if *out) SP_MUST;

@@ -868,6 +868,31 @@ SPARTA_API SPARTA_MUST sparta_status sparta_blocks_tune(sparta_ctx *cx, const sp
  * cannot be read has none, and notes say why. sparta_blocks_tune does it too. */
 SPARTA_API int sparta_blocks_recall(sparta_ctx *cx, const char *db);
 
+/* ------------------------------------------------------------------ kernels for GPUs, compiled ahead (docs/gpu.md)
+ *
+ *     sparta_gpu_wish wish = {.size = sizeof wish, .device = "sm_90a", .verb = SPARTA_MULTIPLY, .dtype = SPARTA_F16, .rows = 4096, .cols = 4096,
+ *                             .height = 64, .width = 64, .tokens = 2048, .density = 0.1, .epilogue = "bias gelu"};
+ *     sparta_gpu_pack(cx, &wish, 1, "mine.sparta-gpu");                      where NVRTC is; needs no GPU
+ *     sparta_gpu_load(cx, "mine.sparta-gpu");                                where the GPU is; needs no NVRTC. The same as SPARTA_GPU_KERNELS=mine.sparta-gpu
+ *
+ * The file has the kernels that such calls run by rule, on chips of that kind of any size, with what makes the index. Other sizes may run other kernels. It is code: load what you
+ * trust. A version of the library has kernels of its own, and passes over those of others. */
+typedef struct sparta_gpu_wish {
+    size_t size;
+    const char *device; /* "sm_90a" (Hopper), or another chip from sm_80 on, "sm_89" */
+    sparta_verb verb;   /* a product or a sample */
+    sparta_dtype dtype;
+    int tf32;
+    int64_t rows, cols, tokens;
+    int64_t height, width; /* of blocks; 0: a packed 2:4 weight */
+    double density;        /* share of the blocks that exist; 0: 0.1 */
+    const char *epilogue;  /* "bias gelu"; NULL: none */
+} sparta_gpu_wish;
+SPARTA_API SPARTA_MUST sparta_status sparta_gpu_pack(sparta_ctx *cx, const sparta_gpu_wish *wish, int n,
+                                                     const char *path);
+/* For this process, from now on. E_FORMAT: it is damaged, or none. */
+SPARTA_API SPARTA_MUST sparta_status sparta_gpu_load(sparta_ctx *cx, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

@@ -66,12 +66,17 @@ static size_t index_bytes(const sp_cuda_job *job)
 }
 
 /* ------------------------------------------------------------------ running */
+const sp_cuda_row *sp_cuda_find_on(const sp_cuda_job *job, const sp_gpu *gpu)
+{
+    for (size_t i = 0; i < SP_COUNT(table); i++)
+        if (table[i]->takes(job, gpu)) return table[i];
+    return NULL;
+}
+
 const sp_cuda_row *sp_cuda_find(const sp_cuda_job *job)
 {
     const sp_gpu *gpu = sp_gpu_at(job->gpu);
-    for (size_t i = 0; gpu && i < SP_COUNT(table); i++)
-        if (table[i]->takes(job, gpu)) return table[i];
-    return NULL;
+    return gpu ? sp_cuda_find_on(job, gpu) : NULL;
 }
 
 size_t sp_cuda_room(const sp_cuda_job *job)

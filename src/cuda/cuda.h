@@ -73,6 +73,7 @@ typedef struct sp_choices {
     const char *space[SP_SPACE];
 } sp_choices;
 
+struct sp_cuda_asked;
 /* One way to run jobs. `room`: bytes of workspace that it wants, whatever the point. */
 typedef struct sp_cuda_row {
     const char *name;
@@ -80,6 +81,8 @@ typedef struct sp_cuda_row {
     size_t (*room)(const sp_cuda_job *job, const sp_gpu *gpu);
     sparta_status (*run)(const sp_complaint *c, const sp_cuda_job *job, const sp_gpu *gpu);
     const sp_choices *choices; /* or NULL */
+    /* Kernel i of those that it launches for a job; false: there is no such. Needs no device. */
+    bool (*kernel)(const sp_cuda_job *job, const sp_gpu *gpu, int i, struct sp_cuda_asked *out);
     bool plain; /* it follows pos, crd and keep themselves: it gets no index and no clean values */
 } sp_cuda_row;
 
@@ -89,6 +92,8 @@ typedef struct sp_cuda_row {
 
 /* The row that would run it; NULL: none does. Needs no device memory. */
 const sp_cuda_row *sp_cuda_find(const sp_cuda_job *job);
+/* The same on a GPU that need not be here. */
+const sp_cuda_row *sp_cuda_find_on(const sp_cuda_job *job, const sp_gpu *gpu);
 /* Bytes of workspace of the whole call: an index unless there is one, clean values, the row's own. */
 size_t sp_cuda_room(const sp_cuda_job *job);
 /* E_UNSUPPORTED: no row takes it. `job->room` is of sp_cuda_room bytes, 256-byte aligned. */
@@ -162,6 +167,12 @@ typedef struct sp_cuda_point {
 void sp_cuda_set(sp_cuda_point *point, const char *name, int value);
 /* DTYPE (0 f16, 1 bf16, 2 f32), and of a product WORDS, WORD0, WORD1, ... (numbers of sp_word_id, which common.cuh has as names). */
 void sp_cuda_set_job(sp_cuda_point *point, const sp_cuda_job *job);
+
+typedef struct sp_cuda_asked {
+    sp_cuda_text text;
+    const char *entry;
+    sp_cuda_point point;
+} sp_cuda_asked;
 
 /* Entry `entry` of a text at a point, for this GPU: found again by its point, else compiled and loaded, which is kept. */
 sparta_status sp_cuda_kernel(const sp_complaint *c, const sp_gpu *gpu, sp_cuda_text text, const char *entry,

@@ -218,8 +218,19 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *job, const sp
     return sp_gpu_launch(c, kernel, &grid, job->stream, (void *[]){&args});
 }
 
+static bool kernel_of(const sp_cuda_job *job, const sp_gpu *gpu, int i, sp_cuda_asked *out)
+{
+    sp_choice choice = sp_choice_quietly(&choices, job);
+    point p;
+    if (i || !settle(job, gpu, &choice)) return false;
+    memcpy(&p, &choice, sizeof p);
+    *out = (sp_cuda_asked){.text = SP_CUDA_TEXT_few, .entry = "few"};
+    set_point(&out->point, &p, job);
+    return true;
+}
+
 const sp_cuda_row sp_cuda_few = {
-    .name = "few", .takes = takes, .room = room, .run = run, .choices = &choices};
+    .name = "few", .takes = takes, .room = room, .run = run, .choices = &choices, .kernel = kernel_of};
 
 /* ------------------------------------------------------------------ points of the compile test */
 bool sp_cuda_points_few(int i, sp_cuda_point *out, const char **entry, sp_target *target)

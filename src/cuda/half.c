@@ -223,8 +223,26 @@ static size_t room(const sp_cuda_job *job, const sp_gpu *gpu)
     return 0;
 }
 
-const sp_cuda_row sp_cuda_half = {
-    .name = "half", .takes = sp_half_takes, .room = room, .run = multiply, .choices = &choices};
+/* With what packs the weight. */
+static bool kernel_of(const sp_cuda_job *job, const sp_gpu *gpu, int i, sp_cuda_asked *out)
+{
+    const sp_choice wanted = sp_choice_quietly(&choices, job);
+    if (i > 1) return false;
+    const point p = point_of(job, gpu, &wanted);
+    *out = (sp_cuda_asked){.text = SP_CUDA_TEXT_half, .entry = i ? "compress" : "half"};
+    if (i)
+        sp_cuda_set(&out->point, "DTYPE", job->dtype == SPARTA_F16 ? 0 : 1);
+    else
+        set_point(&out->point, &p, job);
+    return true;
+}
+
+const sp_cuda_row sp_cuda_half = {.name = "half",
+                                  .takes = sp_half_takes,
+                                  .room = room,
+                                  .run = multiply,
+                                  .choices = &choices,
+                                  .kernel = kernel_of};
 
 sparta_status sp_half_multiply(const sp_complaint *c, const sp_cuda_job *job)
 {

@@ -234,8 +234,19 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *job, const sp
     return launch(c, job, gpu, &s);
 }
 
+static bool kernel_of(const sp_cuda_job *job, const sp_gpu *gpu, int i, sp_cuda_asked *out)
+{
+    const sp_choice wanted = sp_choice_quietly(&choices, job);
+    if (i > 1 || is_empty(job)) return false;
+    const shape s = shape_of(job, gpu, &wanted);
+    *out = (sp_cuda_asked){.text = SP_CUDA_TEXT_sampled, .entry = i ? "join" : "sample"};
+    sp_cuda_set_job(&out->point, job);
+    set_point(&out->point, &s, job->height, job->width, is_masked(job));
+    return true;
+}
+
 const sp_cuda_row sp_cuda_sampled = {
-    .name = "sampled", .takes = takes, .room = room, .run = run, .choices = &choices};
+    .name = "sampled", .takes = takes, .room = room, .run = run, .choices = &choices, .kernel = kernel_of};
 
 /* ------------------------------------------------------------------ points for tests */
 bool sp_cuda_points_sampled(int i, sp_cuda_point *point, const char **entry, sp_target *target)

@@ -399,8 +399,20 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *job, const sp
     return launch(c, job, &p, &s, kernel, gpu);
 }
 
+static bool kernel_of(const sp_cuda_job *job, const sp_gpu *gpu, int i, sp_cuda_asked *out)
+{
+    const product p = product_of(job);
+    const sp_choice wanted = sp_choice_quietly(&choices, job);
+    const shape s = shape_of(job, &p, gpu, &wanted);
+    if (i || !job->tokens || !p.made) return false;
+    *out = (sp_cuda_asked){.text = SP_CUDA_TEXT_strips, .entry = "strips"};
+    point_of(&p, &s, &out->point);
+    sp_cuda_set_job(&out->point, job);
+    return true;
+}
+
 const sp_cuda_row sp_cuda_strips = {
-    .name = "strips", .takes = takes, .room = room, .run = run, .choices = &choices};
+    .name = "strips", .takes = takes, .room = room, .run = run, .choices = &choices, .kernel = kernel_of};
 
 /* ------------------------------------------------------------------ points that tests compile */
 bool sp_cuda_points_strips(int i, sp_cuda_point *point, const char **entry, sp_target *target)

@@ -142,7 +142,18 @@ static sparta_status run(const sp_complaint *c, const sp_cuda_job *job, const sp
                                     &cols});
 }
 
-const sp_cuda_row sp_cuda_tiles = {.name = "tiles", .takes = takes, .room = room, .run = run};
+static bool kernel_of(const sp_cuda_job *job, const sp_gpu *gpu, int i, sp_cuda_asked *out)
+{
+    const plan p = plan_of(job, gpu->target, gpu->processors);
+    if (i || p.tiles == 0) return false;
+    *out = (sp_cuda_asked){.text = SP_CUDA_TEXT_tiles,
+                           .entry = job->verb == SPARTA_SAMPLE ? "sample" : "product"};
+    point_of(job, &p, &out->point);
+    return true;
+}
+
+const sp_cuda_row sp_cuda_tiles = {
+    .name = "tiles", .takes = takes, .room = room, .run = run, .kernel = kernel_of};
 
 /* ------------------------------------------------------------------ points for the compile test: of jobs that differ in all that matters */
 bool sp_cuda_points_tiles(int i, sp_cuda_point *point, const char **entry, sp_target *target)

@@ -1,4 +1,4 @@
-/* The ladder for a GPU's texts: cache, compile. An entry of the cache is a head and the image:
+/* The ladder for a GPU's texts: files that were packed, cache, compile. An entry of the cache is a head and the image:
  *
  *     | mark | NVRTC that made it, 13002 | cubin or PTX ... |        32-bit words of this machine
  *
@@ -26,15 +26,15 @@ typedef struct request {
 
 /* ------------------------------------------------------------------ the key */
 /* Each part with its final 0, as in jit.c. The GPU's own architecture counts: sm_80 may have become code for it. */
-static void make_key(request *r)
+void sp_gpu_key(sp_target target, int major, int minor, const char *text, uint8_t key[32])
 {
     char architecture[32];
-    const char *part[] = {SPARTA_VERSION, "NVRTC", sp_target_flags(r->target), architecture, r->text};
+    const char *part[] = {SPARTA_VERSION, "NVRTC", sp_target_flags(target), architecture, text};
     sp_sha256 s;
-    snprintf(architecture, sizeof architecture, "%d.%d", r->gpu->major, r->gpu->minor);
+    snprintf(architecture, sizeof architecture, "%d.%d", major, minor);
     sp_sha256_init(&s);
     for (size_t i = 0; i < SP_COUNT(part); i++) sp_sha256_add(&s, part[i], strlen(part[i]) + 1);
-    sp_sha256_end(&s, r->key);
+    sp_sha256_end(&s, key);
 }
 
 /* ------------------------------------------------------------------ rungs */
@@ -74,16 +74,21 @@ static void keep(const request *r, const void *image, size_t size)
     free(bytes);
 }
 
+sparta_status sp_gpu_compile(const sp_complaint *c, sp_target target, int architecture, const char *text,
+                             void **image, size_t *size)
+{
+    char option[64];
+    snprintf(option, sizeof option, "%s", sp_target_flags(target));
+    if (target == SP_TARGET_SM80 && sp_nvrtc_knows(architecture))
+        snprintf(option, sizeof option, "--gpu-architecture=sm_%d", architecture);
+    return sp_nvrtc_compile_for(c, option, text, image, size, NULL, 0);
+}
+
 static sparta_status from_compiler(const request *r, sp_gpu_kernel *out)
 {
-    const int architecture = 10 * r->gpu->major + r->gpu->minor;
-    char option[64];
     void *image;
     size_t size;
-    snprintf(option, sizeof option, "%s", sp_target_flags(r->target));
-    if (r->target == SP_TARGET_SM80 && sp_nvrtc_knows(architecture))
-        snprintf(option, sizeof option, "--gpu-architecture=sm_%d", architecture);
-    SP_TRY(sp_nvrtc_compile_for(r->c, option, r->text, &image, &size, NULL, 0));
+    SP_TRY(sp_gpu_compile(r->c, r->target, 10 * r->gpu->major + r->gpu->minor, r->text, &image, &size));
     const sparta_status status = sp_gpu_load(r->c, r->gpu, image, size, r->entry, out);
     if (status == SPARTA_OK) keep(r, image, size);
     free(image);
@@ -101,7 +106,11 @@ sparta_status sp_jit_gpu(const sp_complaint *c, const sp_gpu *gpu, sp_target tar
                          "GPU %d, %s: compute capability %d.%d is too old for its kernels; use one of 8.0 or "
                          "newer",
                          gpu->number, gpu->name, gpu->major, gpu->minor);
-    make_key(&r);
+    size_t size = 0;
+    sp_gpu_key(target, gpu->major, gpu->minor, text, r.key);
+    SP_TRY(sp_gpu_pack_given(c));
+    const void *packed = sp_gpu_pack_find(r.key, &size);
+    if (packed && sp_gpu_load(c, gpu, packed, size, entry, out) == SPARTA_OK) return SPARTA_OK;
     r.cx = sparta_ctx_create(NULL);
     if (r.cx) sp_cache_open(r.cx, &r.cache);
     if (!from_cache(&r, out, &status)) status = from_compiler(&r, out);

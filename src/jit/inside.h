@@ -59,6 +59,20 @@ bool sp_nvrtc_knows(int architecture);
 sparta_status sp_nvrtc_compile_for(const sp_complaint *c, const char *architecture, const char *text,
                                    void **image, size_t *size, char *log, size_t log_size) SP_MUST;
 
+/* ------------------------------------------------------------------ gpu.c, gpu_pack.c */
+
+/* What tells a kernel from others: its text, the target and the chip. */
+void sp_gpu_key(sp_target target, int major, int minor, const char *text, uint8_t key[32]);
+/* For a target on a chip, 90 for 9.0. *image is malloc'ed. */
+sparta_status sp_gpu_compile(const sp_complaint *c, sp_target target, int architecture, const char *text,
+                             void **image, size_t *size) SP_MUST;
+/* What is wrong with the bytes of a file of kernels; NULL: nothing. */
+const char *sp_gpu_pack_check(const uint8_t *bytes, size_t size);
+/* The image in a file that was opened; NULL: there is none. */
+const void *sp_gpu_pack_find(const uint8_t key[32], size_t *size);
+/* The environment's file is open, or there is none. */
+sparta_status sp_gpu_pack_given(const sp_complaint *c) SP_MUST;
+
 /* ------------------------------------------------------------------ object.c: what this process has loaded */
 
 /* Load (or share) an object; `key`, when given, is remembered so that the memory rung finds it. */
