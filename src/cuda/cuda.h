@@ -9,6 +9,7 @@
  *             dense      sm_80    what no kernel takes, or is nearly full: unpacked, by cuBLASLt where it is installed
  *             ...                 cuda.def says all
  *   half      sm_90a   2:4 weights: no row, because its values are a packed copy that callers keep (half.h)
+ *   bits               unstructured weights for few tokens: the same (bits.h)
  *   points    the numbers of a kernel (tile, stages, ...): a row's rule chooses; those that were measured to be better are preferred (points.c, tune/gpu.c)
  *
  * A text is the file as it is, after lines "#define NAME value" that say its point, and after index.h, sampled.h, common.cuh and hopper.cuh. Texts include no header of NVIDIA's.

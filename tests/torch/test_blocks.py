@@ -15,7 +15,7 @@ from sparta import _operators as ops
 from sparta import _torch as door
 from sparta._blocks import Blocks
 from sparta._masks import as_bool
-from sparta.nn import SparseLinear, _mask, _repack
+from sparta.nn import SparseLinear, _bits, _mask, _packed, _repack
 
 tests = Tests()
 torch.manual_seed(0)
@@ -286,16 +286,78 @@ def elsewhere():
 
 
 def no_gradients():
-    """A 2:4 product has none, and says so instead of losing them."""
+    """A product with a packed weight has none, and says so instead of losing them."""
     packed = torch.zeros(8, dtype=torch.int32)
     x, bias = torch.randn(4, 16), torch.randn(8)
-    for learns in ((x.clone().requires_grad_(), None), (x, bias.clone().requires_grad_())):
-        refused(RuntimeError, "it has no gradients", _first_line, ops.half_linear, learns[0], packed, learns[1], 8, 16)
-        with torch.no_grad():
-            error = refused(RuntimeError, "sparta::half_linear", _first_line, ops.half_linear, learns[0], packed, learns[1], 8, 16)
+    for name, run, plain in (("half_linear", ops.half_linear, ops.half_linear_run), ("bits_linear", ops.bits_linear, ops.bits_linear_run)):
+        for learns in ((x.clone().requires_grad_(), None), (x, bias.clone().requires_grad_())):
+            refused(RuntimeError, "it has no gradients", _first_line, run, learns[0], packed, learns[1], 8, 16)
+            with torch.no_grad():
+                error = refused(RuntimeError, f"sparta::{name}", _first_line, run, learns[0], packed, learns[1], 8, 16)
+            need("gradients" not in str(error), error)
+        error = refused(RuntimeError, f"sparta::{name}", _first_line, plain, x, packed, None, 8, 16)
         need("gradients" not in str(error), error)
-    error = refused(RuntimeError, "sparta::half_linear", _first_line, ops.half_linear_run, x, packed, None, 8, 16)
-    need("gradients" not in str(error), error)
+
+
+def pairs():
+    """An unstructured weight: what is counted, what the operator refuses, and that fakes have the library's size."""
+    for rows, cols in ((7, 16), (5, 9), (1, 1), (3, 2)):
+        mask = torch.rand(rows, cols) < 0.3
+        want = sum(bool(mask[i, k : k + 2].any()) for i in range(rows) for k in range(0, cols, 2))
+        need(_bits.count_pairs(mask) == want, f"{rows}x{cols}: {_bits.count_pairs(mask)} pairs, not {want}")
+    weight = torch.zeros(64, 128, dtype=torch.float16)
+    refused(RuntimeError, "0 to 4096", _first_line, ops.bits_pack, weight, 4097)
+    refused(RuntimeError, "0 to 4096", _first_line, ops.bits_pack, weight, -1)
+    refused(RuntimeError, "not on a GPU", _first_line, ops.bits_pack, weight, 100)
+    refused(RuntimeError, "f16 and bf16", _first_line, ops.bits_pack, weight.float(), 100)
+    made = ops.bits_pack(weight.to("meta"), 100)
+    need(made.dtype == torch.int32 and made.numel() * 4 == _bits.packed_bytes(torch.float16, weight.shape, 100), made)
+    need(ops.bits_linear(weight.to("meta"), made, None, 64, 128).shape == (64, 64), "the size of the result")
+
+
+class Counted(_packed.Packed):
+    """A packed weight that is the dense one."""
+
+    def __init__(self, shape, values):
+        super().__init__(shape, values)
+        self.packs = 0
+
+    def _takes(self, x):
+        return True
+
+    def _pack(self, weight):
+        self.packs += 1
+        return torch.cat([weight.flatten(), weight.new_zeros(1)])
+
+    def _run(self, x, packed, bias):
+        return torch.nn.functional.linear(x, packed[:-1].view(self.shape), bias)
+
+
+def freshness():
+    """A copy is made once for each change of the values, and never used where it may be stale."""
+    capturing = torch.cuda.is_current_stream_capturing
+    torch.cuda.is_current_stream_capturing = lambda: False
+    try:
+        values = torch.nn.Parameter(torch.randn(8, 16))
+        x, copies = torch.randn(3, 16), Counted((8, 16), values)
+
+        def run(given=None):
+            given = values if given is None else given
+            return copies.linear(x, given, None, lambda: given)
+
+        need(run() is None, "with gradients it ran")
+        with torch.no_grad():
+            need(torch.allclose(run(), x @ values.t(), atol=1e-5) and run() is not None and copies.packs == 1, "once")
+            values.mul_(2)
+            need(torch.allclose(run(), x @ values.t(), atol=1e-5) and copies.packs == 2, "changed in place")
+            need(run(torch.nn.Parameter(torch.randn(8, 16))) is None, "a parameter that nobody gave")
+            need(copies.linear(x.double(), values, None, lambda: values) is None, "another type")
+            need(copies.linear(x[:, :8], values, None, lambda: values) is None, "other features")
+            torch.cuda.is_current_stream_capturing = lambda: True
+            need(run() is None, "while a graph is captured")
+        need(type(copies.of(values)) is Counted and copies.of(values).made is None, "another parameter")
+    finally:
+        torch.cuda.is_current_stream_capturing = capturing
 
 
 def _first_line(function, *arguments):
@@ -324,7 +386,9 @@ def dropped():
 tests.check("no index on the CPU", no_index)
 tests.check("an index of what was written in place", written)
 tests.check("no index elsewhere", elsewhere)
-tests.check("2:4 without gradients", no_gradients)
+tests.check("packed weights without gradients", no_gradients)
+tests.check("pairs of an unstructured weight", pairs)
+tests.check("a packed copy is fresh", freshness)
 tests.check("writes through .data", dropped)
 tests.check("what follows a pattern", followed)
 

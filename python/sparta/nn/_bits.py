@@ -48,7 +48,7 @@ class Bits(Packed):
         return Bits(self.shape, values, self.pairs)
 
     def _takes(self, x):
-        return 0 < x.numel() <= MOST_TOKENS * self.shape[1]
+        return x.is_cuda and 0 < x.numel() <= MOST_TOKENS * self.shape[1]
 
     def _pack(self, weight):
         return ops.bits_pack(weight, self.pairs)

@@ -37,7 +37,7 @@ class Packed:
         if torch.is_grad_enabled() and (values.requires_grad or x.requires_grad or (bias is not None and bias.requires_grad)):
             self.made = None
             return None
-        if x.dtype != values.dtype or not x.is_cuda or x.shape[-1:] != self.shape[1:] or not self._takes(x) or not self._may(values):
+        if x.dtype != values.dtype or x.shape[-1:] != self.shape[1:] or not self._takes(x) or not self._may(values):
             return None
         try:
             return self._run(x, self._copy(values, matrix), bias)
@@ -48,7 +48,7 @@ class Packed:
             raise told from None
 
     def _takes(self, x):
-        return True
+        return x.is_cuda
 
     def _may(self, values):
         # Another parameter that nobody gave the module: FSDP and functional_call put one in its place while a forward runs, and write to it unseen.
