@@ -820,7 +820,7 @@ SPARTA_API SPARTA_MUST sparta_status sparta_bits_pack(const sparta_tensor *weigh
                                                       const sparta_tensor *packed,
                                                       const sparta_launch *launch, char *message,
                                                       size_t message_size);
-/* out(0,i,f) = sum over j of w(i,j) x(0,j,f) as sparta_half_multiply, for at most 64 tokens at any place; those that begin on 16 bytes are faster. Whatever `packed` holds,
+/* out(0,i,f) = sum over j of w(i,j) x(0,j,f) as sparta_half_multiply, for at most 64 tokens that begin on 16 bytes, or 56 at any place, which is slower. Whatever `packed` holds,
  * nothing else is read. */
 SPARTA_API SPARTA_MUST sparta_status sparta_bits_multiply(
     const sparta_tensor *packed, int64_t rows, int64_t cols, const sparta_tensor *x, const sparta_tensor *out,

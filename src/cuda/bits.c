@@ -10,7 +10,8 @@ enum {
     MOST_LINES = 1 << 24,
     MOST_TILES = 1 << 22, /* whose records are fewer than 2^32 units */
     MOST_TOKENS = 64,
-    PACK_WARPS = 8, /* as bits.cu has them */
+    MOST_UNEVEN = 56, /* with more there are no registers to put x together from single elements */
+    PACK_WARPS = 8,   /* as bits.cu has them */
     PLACE_THREADS = 1024,
     STEP = 8 /* elements of 16 bytes */
 };
@@ -101,15 +102,15 @@ sparta_status sp_bits_pack(const sp_complaint *c, const sp_bits_weight *w)
 
 /* ------------------------------------------------------------------ the point */
 typedef struct point {
-    int warps, slots, slot, parts, overlap;
+    int warps, slots, slot, strips, parts, overlap;
 } point;
 
 static const struct {
     const char *name;
     size_t at;
 } fields[] = {
-    {"WARPS", offsetof(point, warps)}, {"SLOTS", offsetof(point, slots)}, {"SLOT", offsetof(point, slot)},
-    {"PARTS", offsetof(point, parts)}, {"PDL", offsetof(point, overlap)},
+    {"WARPS", offsetof(point, warps)},   {"SLOTS", offsetof(point, slots)}, {"SLOT", offsetof(point, slot)},
+    {"STRIPS", offsetof(point, strips)}, {"PARTS", offsetof(point, parts)}, {"PDL", offsetof(point, overlap)},
 };
 static int *field(point *p, size_t i)
 {
@@ -123,7 +124,7 @@ static int token_tiles(const sp_cuda_job *job)
 
 static int shared_of(const point *p, int tiles)
 {
-    return SP_MAX(SP_BITS_RING(p->warps, p->slots, p->slot), SP_BITS_SUMS(p->warps, tiles));
+    return SP_MAX(SP_BITS_RING(p->warps, p->slots, p->slot), SP_BITS_SUMS(p->warps, p->strips, tiles));
 }
 
 /* A slot for records a quarter above the average; a multiple of SLOT_STEP, so that few kernels serve many densities. With many tokens one for all: there are no registers for
@@ -136,18 +137,21 @@ static int slot_of(const sp_cuda_job *job, int64_t bytes)
     return (int)(token_tiles(job) > MANY ? most : SP_MIN(up(each + each / 4, SLOT_STEP), most)) * SLOT_STEP;
 }
 
-/* Blocks that share a strip, so that strips end together where there are few of them: rounds of the chip, each of which takes some tiles' time to begin. */
-static int parts_of(const sp_cuda_job *job, const sp_gpu *gpu)
+/* Strips of a block, as many as share x, and blocks of a cluster that share the columns, so that all multiprocessors have work and end together: rounds of the chip, each
+ * of which takes some tiles' time to begin. Of larger clusters a tenth of the chip holds none. */
+static void cut(const sp_cuda_job *job, const sp_gpu *gpu, point *p)
 {
-    enum { MOST_PARTS = 8, BEGIN = 16 };
+    enum { MOST_PARTS = 8, BEGIN = 16, LARGE = 4, FEW_TILES = 3 };
+    const bool hopper = gpu->target == SP_TARGET_SM90A;
     const int64_t strips = up(job->rows, SP_BITS_SIDE), steps = up(job->cols, SP_BITS_SIDE);
     int64_t best = INT64_MAX;
-    int found = 1;
-    for (int parts = 1; parts <= MOST_PARTS && gpu->target == SP_TARGET_SM90A; parts *= 2) {
-        const int64_t cost = up(strips * parts, gpu->processors) * (up(steps, parts) + BEGIN);
-        if (cost < best) best = cost, found = parts;
-    }
-    return found;
+    for (int n = token_tiles(job) <= FEW_TILES ? 2 : 1; n >= 1; n--)
+        for (int parts = 1; parts <= (hopper ? MOST_PARTS : 1); parts *= 2) {
+            const int64_t held =
+                SP_MAX((parts < LARGE ? gpu->processors : gpu->processors * 9 / 10) / parts, 1);
+            const int64_t cost = up(up(strips, n), held) * (n * up(steps, parts) + BEGIN);
+            if (cost < best) best = cost, p->strips = n, p->parts = parts;
+        }
 }
 
 /* As many warps as registers allow for their sums; as many slots as shared memory holds. */
@@ -159,8 +163,8 @@ static point choose(const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu)
     point p = {.warps = warps[tiles - 1],
                .slots = MOST_SLOTS,
                .slot = slot_of(job, bytes),
-               .parts = parts_of(job, gpu),
                .overlap = gpu->target == SP_TARGET_SM90A};
+    cut(job, gpu, &p);
     while (p.slots > LEAST_SLOTS && SP_BITS_RING(p.warps, p.slots, p.slot) > room) p.slots--;
     while (p.warps > FEWER && shared_of(&p, tiles) > room) p.warps -= FEWER;
     return p;
@@ -186,12 +190,12 @@ static void read_given(void)
     }
     given.wrong = text && *text;
 }
-static bool is_possible(const point *p, const sp_gpu *gpu)
+static bool is_possible(const point *p, int tiles, const sp_gpu *gpu)
 {
     const bool hopper = gpu->target == SP_TARGET_SM90A;
     return p->warps >= 1 && p->warps <= 32 && p->slots >= 1 && p->slots <= 32 && p->slot >= 512 &&
            p->slot <= 1 << 14 && p->slot % 128 == 0 && p->parts >= 1 && p->parts <= (hopper ? 8 : 1) &&
-           p->overlap <= hopper;
+           p->strips >= 1 && p->strips <= (tiles <= 6 ? 2 : 1) && p->overlap <= hopper;
 }
 static sparta_status point_of(const sp_complaint *c, const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu,
                               point *out)
@@ -201,10 +205,10 @@ static sparta_status point_of(const sp_complaint *c, const sp_cuda_job *job, int
     *out = choose(job, bytes, gpu);
     for (size_t i = 0; i < SP_COUNT(fields); i++)
         if (*field(&given.value, i) >= 0) *field(out, i) = *field(&given.value, i);
-    if (!given.wrong && is_possible(out, gpu)) return SPARTA_OK;
+    if (!given.wrong && is_possible(out, token_tiles(job), gpu)) return SPARTA_OK;
     return sp_refuse(c, SPARTA_E_USAGE,
                      "SPARTA_CUDA_BITS_POINT: \"%s\" is no point of bits.cu; write pairs like "
-                     "\"WARPS=12 SLOTS=3\" of WARPS, SLOTS, SLOT, PARTS, PDL, or do not set it",
+                     "\"WARPS=12 SLOTS=3\" of WARPS, SLOTS, SLOT, STRIPS, PARTS, PDL, or do not set it",
                      getenv("SPARTA_CUDA_BITS_POINT"));
 }
 
@@ -228,13 +232,14 @@ typedef struct problem {
     void *y;
     int64_t x_step, y_step, residual_step;
     uint32_t units;
-    int32_t rows, cols, tokens, steps;
+    int32_t rows, cols, tokens, strips, steps;
 } problem;
 
 static bool takes(const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu)
 {
     return has_target(gpu) && is_half(job->dtype) && job->verb == SPARTA_MULTIPLY &&
-           is_size(job->rows, job->cols) && job->tokens >= 1 && job->tokens <= MOST_TOKENS &&
+           is_size(job->rows, job->cols) && job->tokens >= 1 &&
+           job->tokens <= (is_even(job) ? MOST_TOKENS : MOST_UNEVEN) &&
            bytes >= (int64_t)sp_bits_bytes(job->rows, job->cols, 0) && (uintptr_t)job->values % 16 == 0;
 }
 
@@ -255,11 +260,12 @@ static sparta_status multiply(const sp_complaint *c, const sp_cuda_job *job, int
                     .rows = (int32_t)job->rows,
                     .cols = (int32_t)job->cols,
                     .tokens = (int32_t)job->tokens,
+                    .strips = (int32_t)up(job->rows, SP_BITS_SIDE),
                     .steps = (int32_t)up(job->cols, SP_BITS_SIDE)};
     SP_TRY(point_of(c, job, bytes, gpu, &p));
     set_point(&all, &p, job, is_even(job), gpu->target);
     SP_TRY(sp_cuda_kernel(c, gpu, SP_CUDA_TEXT_bits, "bits", &all, &kernel));
-    const sp_grid grid = {.x = (unsigned)(up(job->rows, SP_BITS_SIDE) * p.parts),
+    const sp_grid grid = {.x = (unsigned)(up(args.strips, p.strips) * p.parts),
                           .threads = (unsigned)p.warps * 32,
                           .shared = (unsigned)shared_of(&p, token_tiles(job)),
                           .cluster = (unsigned)p.parts,
@@ -275,8 +281,9 @@ sparta_status sp_bits_multiply(const sp_complaint *c, const sp_cuda_job *job, in
     if (!takes(job, bytes, gpu))
         return sp_refuse(c, SPARTA_E_UNSUPPORTED,
                          "no kernel multiplies %lld tokens of %s on %s; it takes 1 to %d of f16 or bf16, "
-                         "sm_80 and newer",
-                         (long long)job->tokens, sparta_dtype_name(job->dtype), gpu->name, (int)MOST_TOKENS);
+                         "and 1 to %d that do not begin on 16 bytes; sm_80 and newer",
+                         (long long)job->tokens, sparta_dtype_name(job->dtype), gpu->name, (int)MOST_TOKENS,
+                         (int)MOST_UNEVEN);
     SP_TRY(sp_gpu_enter(c, gpu, &visit));
     const sparta_status status = multiply(c, job, bytes, gpu);
     sp_gpu_leave(&visit);
@@ -316,7 +323,7 @@ bool sp_cuda_points_bits(int i, sp_cuda_point *out, const char **entry, sp_targe
         {"bits",
          SPARTA_BF16,
          4096,
-         64,
+         56,
          1,
          false,
          {.n = 3, .word = {SP_WORD_BIAS, SP_WORD_GELU, SP_WORD_ADD}}},

@@ -11,12 +11,12 @@
  *     directory   where each record begins, and the last ends, in units of 16 bytes from the start of all
  *     record      32 x 2 words of bits | 32 x u16 where the pairs of a lane begin | pairs, those of lane 0 first, each lane's in the order of its bits
  *
- * A lane has 64 pairs of a tile: bit 16 s + 4 m + r is of the k16 number s, the 16 rows number m, and register r. In these the lane holds rows lane / 4 (+ 8 in
- * registers 1, 3) and columns 16 (lane % 4) + 4 s (+ 2 in registers 2, 3): mma calls them k = 2 q and 2 q + 8, and a sum does not mind as long as x
- * does the same. So 16 columns of x that lie side by side, two loads of 16 bytes, are what a lane needs of a token for a tile.
+ * A lane has 64 pairs of a tile: bit 16 s + 4 m + r is of the k16 number s, the 16 rows number m, and register r. In these lane 4 g + q holds rows g (+ 8 in
+ * registers 1, 3) and of 32 columns, the first for s 0, 1, the others for s 2, 3, column 8 q + 4 (s % 2) (+ 2 in registers 2, 3). mma calls them k = 2 q and 2 q + 8, and a sum does
+ * not mind as long as x does the same. So 8 columns of x that lie side by side, one load of 16 bytes, serve two k16, and those of four lanes lie side by side.
  *
- *     block       a strip of 64 rows, or one of PARTS parts of its columns; those of a cluster add up what they have
- *     warp        takes tiles in turn: warp, warp + WARPS, ...; has SLOTS slots of SLOT bytes of its own, and fetches its own records: bulk copies (BULK), else cp.async
+ *     block       STRIPS strips of 64 rows, which share x, or one of PARTS parts of their columns; those of a cluster add up what they have
+ *     warp        takes columns of tiles in turn: warp, warp + WARPS, ...; has SLOTS slots of SLOT bytes of its own, and fetches its own records: bulk copies (BULK), else cp.async
  *
  *         slot 0   record 0  decode, multiply  | record 3 under way ...
  *         slot 1   record 1 under way          | decode, multiply  ...
@@ -27,7 +27,7 @@
  *
  * A record that is longer than a slot, which is made for those of average length, is read where it lies. Records that lie outside of `packed`, and pairs outside of their record, count as none.
  *
- * Parameters: DTYPE 0, 1; of the product WORDS, WORD0 ...; TILES of 8 tokens, 1 to 8; WARPS, SLOTS, SLOT; PARTS; EVEN 1: x allows loads of 16 bytes; BULK 1 and PDL 1: sm_90a.
+ * Parameters: DTYPE 0, 1; of the product WORDS, WORD0 ...; TILES of 8 tokens, 1 to 8; STRIPS 1 | 2 (up to 6 TILES); PARTS; WARPS, SLOTS, SLOT; EVEN 1: x allows loads of 16 bytes; BULK 1 and PDL 1: sm_90a.
  *
  * The first part is C too: the unit test packs and multiplies with it.
  */
@@ -47,9 +47,9 @@ SP_BOTH int sp_bits_row(int lane, int n)
 }
 SP_BOTH int sp_bits_column(int lane, int n)
 {
-    return lane % 4 * 16 + n / 16 * 4 + n / 2 % 2 * 2;
+    return n / 32 * 32 + lane % 4 * 8 + n / 16 % 2 * 4 + n / 2 % 2 * 2;
 }
-/* The bit of row lane / 4 + 8 j and pair p of the 8 along it. */
+/* The bit of row lane / 4 + 8 j and pair p of the 8 along it: 4 of the first 32 columns, 4 of the others. */
 SP_BOTH int sp_bits_bit(int j, int p)
 {
     return p / 2 * 16 + j / 2 * 4 + j % 2 + p % 2 * 2;
@@ -77,7 +77,7 @@ SP_BOTH int sp_bits_inside(unsigned start, int pairs, unsigned bytes)
 
 /* Dynamic shared memory of the product: slots, and in the end sums, whose lines have an odd length so that a column meets all banks. */
 #define SP_BITS_LINE(tiles)        (8 * (tiles) + 1)
-#define SP_BITS_SUMS(warps, tiles) (((warps) + 1) * SP_BITS_SIDE * SP_BITS_LINE(tiles) * 4)
+#define SP_BITS_SUMS(warps, strips, tiles) (((warps) + 1) * (strips) * SP_BITS_SIDE * SP_BITS_LINE(tiles) * 4)
 #define SP_BITS_RING(warps, slots, slot) ((warps) * (slots) * (slot))
 
 #ifdef __CUDACC__
@@ -94,34 +94,27 @@ struct weight {
 #define ROW_PAIRS     8 /* of a lane in a row */
 #define MAGNITUDES    0x7fff7fffu
 
-/* 16 columns of a row as pairs, zeros where there is nothing. */
-DEVICE void read_row(const weight &w, int row, int column, u32 (&pair)[ROW_PAIRS])
+/* 8 columns of a row as pairs, zeros where there is nothing. */
+DEVICE uint4 read_row(const weight &w, int row, int column)
 {
     const ELEMENT *from = w.from + row * w.step + column;
-    if (row < w.rows && column + 2 * ROW_PAIRS <= w.cols && (u64)from % 16 == 0) {
-        const uint4 a = *(const uint4 *)from, b = *(const uint4 *)(from + 8);
-        pair[0] = a.x, pair[1] = a.y, pair[2] = a.z, pair[3] = a.w;
-        pair[4] = b.x, pair[5] = b.y, pair[6] = b.z, pair[7] = b.w;
-        return;
-    }
+    if (row < w.rows && column + 8 <= w.cols && (u64)from % 16 == 0) return *(const uint4 *)from;
+    u32 e[8];
 #pragma unroll
-    for (int p = 0; p < ROW_PAIRS; p++) {
-        const u32 low = row < w.rows && column + 2 * p < w.cols ? from[2 * p] : 0;
-        const u32 high = row < w.rows && column + 2 * p + 1 < w.cols ? from[2 * p + 1] : 0;
-        pair[p] = low | high << 16;
-    }
+    for (int i = 0; i < 8; i++) e[i] = row < w.rows && column + i < w.cols ? from[i] : 0;
+    return make_uint4(e[0] | e[1] << 16, e[2] | e[3] << 16, e[4] | e[5] << 16, e[6] | e[7] << 16);
 }
 
 /* The pairs of this lane in a tile, by their bits, and the bits. */
 DEVICE u64 read_pairs(const weight &w, int tile, u32 (&pair)[SP_BITS_PAIRS])
 {
     const int steps = (w.cols + SP_BITS_SIDE - 1) / SP_BITS_SIDE, lane = threadIdx.x % 32;
-    const int row = tile / steps * SP_BITS_SIDE + lane / 4, column = tile % steps * SP_BITS_SIDE + lane % 4 * 16;
+    const int row = tile / steps * SP_BITS_SIDE + lane / 4, column = tile % steps * SP_BITS_SIDE + lane % 4 * 8;
     u64 there = 0;
 #pragma unroll
     for (int j = 0; j < 8; j++) {
-        u32 v[ROW_PAIRS];
-        read_row(w, row + 8 * j, column, v);
+        const uint4 first = read_row(w, row + 8 * j, column), second = read_row(w, row + 8 * j, column + 32);
+        const u32 v[ROW_PAIRS] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
 #pragma unroll
         for (int p = 0; p < ROW_PAIRS; p++) {
             const int n = sp_bits_bit(j, p);
@@ -209,7 +202,7 @@ struct problem {
     ELEMENT *y;
     i64 x_step, y_step, residual_step;
     u32 units;
-    int rows, cols, tokens, steps;
+    int rows, cols, tokens, strips, steps;
 };
 
 DEVICE void mma(float (&d)[4], const u32 (&a)[REGISTERS], u32 b0, u32 b1)
@@ -228,30 +221,32 @@ DEVICE uint4 load_x(const ELEMENT *from, int left)
 #if EVEN
     if (left > 0) v = *(const uint4 *)from;
 #else
-    u32 e[COLUMNS];
+    u32 pair[COLUMNS / 2];
 #pragma unroll
-    for (int i = 0; i < COLUMNS; i++) e[i] = i < left ? from[i] : 0;
-    v = make_uint4(e[0] | e[1] << 16, e[2] | e[3] << 16, e[4] | e[5] << 16, e[6] | e[7] << 16);
-    asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)::"memory"); /* one after the other: there are no registers for all of them in pieces */
+    for (int p = 0; p < COLUMNS / 2; p++) {
+        pair[p] = (2 * p < left ? from[2 * p] : 0) | (u32)(2 * p + 1 < left ? from[2 * p + 1] : 0) << 16;
+        asm volatile("" : "+r"(pair[p])::"memory"); /* one after the other: there are no registers for all of them in halves */
+    }
+    v = make_uint4(pair[0], pair[1], pair[2], pair[3]);
 #endif
     return v;
 }
 
 /* What this lane has of the tokens for a tile, or for half of its columns: with many tokens there are no registers for all. */
 #define HALVES (TILES > 6 ? 2 : 1)
-#define CHUNKS (2 / HALVES) /* of 8 columns */
+#define CHUNKS (2 / HALVES) /* of 8 columns, 32 apart */
 struct columns {
     uint4 chunk[TILES][CHUNKS];
 };
 DEVICE void fetch_x(const problem &job, int step, int half, columns &x)
 {
-    const int lane = threadIdx.x % 32, column = step * SP_BITS_SIDE + (lane % 4 * 2 + half) * COLUMNS;
+    const int lane = threadIdx.x % 32, column = step * SP_BITS_SIDE + half * 32 + lane % 4 * COLUMNS;
     const ELEMENT *from = job.x + (lane / 4 * job.x_step + column);
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
         const int left = 8 * t + lane / 4 < job.tokens ? job.cols - column : 0;
 #pragma unroll
-        for (int c = 0; c < CHUNKS; c++) x.chunk[t][c] = load_x(from + c * COLUMNS, left - c * COLUMNS);
+        for (int c = 0; c < CHUNKS; c++) x.chunk[t][c] = load_x(from + c * 32, left - c * 32);
         from += 8 * job.x_step;
     }
 }
@@ -334,21 +329,23 @@ DEVICE void multiply(const problem &job, int step, PLACE record, u32 bytes, colu
 }
 
 /* ------------------------------------------------------------------ the ring of a warp */
-/* Tiles of this warp are first, first + WARPS, ... of its strip. `from` and `to` in lane i: units of the record number window + i. */
+/* Records of this warp: for each of its columns of tiles those of the strips. `from` and `to` in lane i: units of the record number window + i. */
 struct ring {
-    const u32 *directory; /* at its first tile */
     u32 slots, barriers;
     uint2 *held; /* of each slot: first unit and bytes of its record */
-    int count, window, next;
+    int strip, first, end; /* the strip and the columns that it begins with, and those it ends before */
+    int window, next;
     u32 from, to;
     int slot;
     u32 phase;
 };
-DEVICE void look_ahead(ring &r)
+DEVICE void look_ahead(const problem &job, ring &r)
 {
-    const int n = r.window + threadIdx.x % 32;
-    r.from = n < r.count ? r.directory[n * WARPS] : 0;
-    r.to = n < r.count ? r.directory[n * WARPS + 1] : 0;
+    const int n = r.window + threadIdx.x % 32, strip = r.strip + n % STRIPS, step = r.first + n / STRIPS * WARPS;
+    const bool there = step < r.end && strip < job.strips;
+    const u32 *place = (const u32 *)job.packed + ((i64)strip * job.steps + step);
+    r.from = there ? place[0] : 0;
+    r.to = there ? place[1] : 0;
 }
 /* The next record, into a slot. */
 DEVICE void fetch(const problem &job, ring &r, int slot)
@@ -356,13 +353,13 @@ DEVICE void fetch(const problem &job, ring &r, int slot)
     const int lane = threadIdx.x % 32;
     if (r.next == r.window + 32) {
         r.window = r.next;
-        look_ahead(r);
+        look_ahead(job, r);
     }
     const u32 from = __shfl_sync(~0u, r.from, r.next % 32), to = __shfl_sync(~0u, r.to, r.next % 32);
     const u32 bytes = sp_bits_bytes_of(from, to, job.units), copied = bytes <= SLOT ? bytes : 0, at = r.slots + slot * SLOT;
     const u8 *record = job.packed + (u64)from * SP_BITS_UNIT;
     if (lane == 0) r.held[slot] = make_uint2(from, bytes);
-    if (r.next < r.count) {
+    if (r.first + r.next / STRIPS * WARPS < r.end) {
 #if BULK
         if (lane == 0) {
             barrier_expect(r.barriers + 8 * slot, copied);
@@ -394,24 +391,29 @@ DEVICE void advance(ring &r)
     r.phase ^= 1;
 }
 
-DEVICE void take_tiles(const problem &job, ring &r, int first, float (&sum)[M_TILES][TILES][4])
+/* The record that is next, by x. */
+DEVICE void take_record(const problem &job, ring &r, int step, columns &x, float (&sum)[M_TILES][TILES][4])
 {
-    look_ahead(r);
+    wait(r);
+    const uint2 held = r.held[r.slot];
+    if (SLOT < SP_BITS_MOST && held.y > SLOT)
+        multiply(job, step, far{0, job.packed + (u64)held.x * SP_BITS_UNIT}, held.y, x, sum);
+    else if (held.y)
+        multiply(job, step, near{r.slots + r.slot * SLOT}, held.y, x, sum);
+    __syncwarp(); /* all have read what is overwritten next */
+    fetch(job, r, r.slot);
+    advance(r);
+}
+DEVICE void take_records(const problem &job, ring &r, float (&sum)[STRIPS][M_TILES][TILES][4])
+{
+    look_ahead(job, r);
 #pragma unroll
     for (int s = 0; s < SLOTS; s++) fetch(job, r, s);
-    for (int i = 0; i < r.count; i++) {
+    for (int step = r.first; step < r.end; step += WARPS) {
         columns x;
-        const int step = first + i * WARPS;
         fetch_x(job, step, 0, x); /* under way while the record is waited for */
-        wait(r);
-        const uint2 held = r.held[r.slot];
-        if (SLOT < SP_BITS_MOST && held.y > SLOT)
-            multiply(job, step, far{0, job.packed + (u64)held.x * SP_BITS_UNIT}, held.y, x, sum);
-        else if (held.y)
-            multiply(job, step, near{r.slots + r.slot * SLOT}, held.y, x, sum);
-        __syncwarp(); /* all have read what is overwritten next */
-        fetch(job, r, r.slot);
-        advance(r);
+#pragma unroll
+        for (int s = 0; s < STRIPS; s++) take_record(job, r, step, x, sum[s]);
     }
 }
 
@@ -430,35 +432,36 @@ DEVICE void finish(const problem &job, int row, int token, float v)
     job.y[token * job.y_step + row] = narrow(epilogue(v, bias, residual));
 }
 
-/* (WARPS + 1, 64, LINE) sums: those of each warp, then of the block. */
-DEVICE void store(const problem &job, int strip, int part, float *sums, const float (&sum)[M_TILES][TILES][4])
+#define ROWS (STRIPS * SP_BITS_SIDE)
+/* (WARPS + 1, ROWS, LINE) sums: those of each warp, then of the block. */
+DEVICE void store(const problem &job, int row, int part, float *sums, const float (&sum)[STRIPS][M_TILES][TILES][4])
 {
     const int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
-    float *mine = sums + threadIdx.x / 32 * SP_BITS_SIDE * LINE, *all = sums + WARPS * SP_BITS_SIDE * LINE;
+    float *mine = sums + threadIdx.x / 32 * ROWS * LINE, *all = sums + WARPS * ROWS * LINE;
 #pragma unroll
-    for (int m = 0; m < M_TILES; m++)
+    for (int m = 0; m < STRIPS * M_TILES; m++)
 #pragma unroll
         for (int t = 0; t < TILES; t++)
 #pragma unroll
-            for (int e = 0; e < 4; e++) mine[(16 * m + g + e / 2 * 8) * LINE + 8 * t + 2 * q + e % 2] = sum[m][t][e];
+            for (int e = 0; e < 4; e++) mine[(16 * m + g + e / 2 * 8) * LINE + 8 * t + 2 * q + e % 2] = sum[m / M_TILES][m % M_TILES][t][e];
     __syncthreads();
-    for (int i = threadIdx.x; i < SP_BITS_SIDE * 8 * TILES; i += THREADS) {
-        const int r = i % SP_BITS_SIDE, token = i / SP_BITS_SIDE;
+    for (int i = threadIdx.x; i < ROWS * 8 * TILES; i += THREADS) {
+        const int r = i % ROWS, token = i / ROWS;
         float v = 0.f;
 #pragma unroll
-        for (int w = 0; w < WARPS; w++) v += sums[(w * SP_BITS_SIDE + r) * LINE + token];
+        for (int w = 0; w < WARPS; w++) v += sums[(w * ROWS + r) * LINE + token];
         if (PARTS > 1)
             all[r * LINE + token] = v;
         else
-            finish(job, strip * SP_BITS_SIDE + r, token, v);
+            finish(job, row + r, token, v);
     }
 #if PARTS > 1
     cluster_meet();
-    for (int i = part * THREADS + threadIdx.x; i < SP_BITS_SIDE * 8 * TILES; i += PARTS * THREADS) {
-        const int r = i % SP_BITS_SIDE, token = i / SP_BITS_SIDE;
+    for (int i = part * THREADS + threadIdx.x; i < ROWS * 8 * TILES; i += PARTS * THREADS) {
+        const int r = i % ROWS, token = i / ROWS;
         float v = 0.f;
         for (int p = 0; p < PARTS; p++) v += of_part(shared_address(all + r * LINE + token), p);
-        finish(job, strip * SP_BITS_SIDE + r, token, v);
+        finish(job, row + r, token, v);
     }
     cluster_meet(); /* others may still read here */
 #endif
@@ -469,15 +472,15 @@ KERNEL __launch_bounds__(THREADS, 1) bits(const __grid_constant__ problem job)
     extern __shared__ __align__(128) u8 raw[];
     __shared__ __align__(8) u64 barriers[WARPS * SLOTS];
     __shared__ uint2 held[WARPS * SLOTS];
-    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), strip = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
-    const int begin = (int)((i64)part * job.steps / PARTS), end = (int)((i64)(part + 1) * job.steps / PARTS);
-    float sum[M_TILES][TILES][4] = {};
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), part = blockIdx.x % PARTS;
+    float sum[STRIPS][M_TILES][TILES][4] = {};
     ring r;
-    r.directory = (const u32 *)job.packed + (i64)strip * job.steps + begin + warp;
     r.slots = shared_address(raw) + warp * SLOTS * SLOT;
     r.barriers = shared_address(barriers) + warp * SLOTS * 8;
     r.held = held + warp * SLOTS;
-    r.count = (end - begin - warp + WARPS - 1) / WARPS;
+    r.strip = blockIdx.x / PARTS * STRIPS;
+    r.first = (int)((i64)part * job.steps / PARTS) + warp;
+    r.end = (int)((i64)(part + 1) * job.steps / PARTS);
     r.window = r.next = r.slot = 0;
     r.phase = 0;
 #if BULK
@@ -490,12 +493,12 @@ KERNEL __launch_bounds__(THREADS, 1) bits(const __grid_constant__ problem job)
 #if PDL
     launch_wait();
 #endif
-    take_tiles(job, r, begin + warp, sum);
+    take_records(job, r, sum);
 #if PDL
     launch_next(); /* not before: blocks that wait take the place of those that work */
 #endif
     __syncthreads(); /* slots become sums */
-    store(job, strip, part, (float *)raw, sum);
+    store(job, r.strip * SP_BITS_SIDE, part, (float *)raw, sum);
 }
 #endif
 #endif

@@ -28,7 +28,7 @@ typedef struct sp_bits_weight {
 /* Bytes that hold any weight with so many pairs (elements 2 j, 2 j + 1 of a row) of which one is not 0; 0: there is no packed form of such a matrix. */
 size_t sp_bits_bytes(int64_t rows, int64_t cols, int64_t pairs);
 sparta_status sp_bits_pack(const sp_complaint *c, const sp_bits_weight *weight) SP_MUST;
-/* `bytes`: of job->values. Takes f16 and bf16, 1 to 64 tokens, sm_80 and newer. */
+/* `bytes`: of job->values. Takes f16 and bf16, 1 to 64 tokens (56 that do not begin on 16 bytes), sm_80 and newer. */
 sparta_status sp_bits_multiply(const sp_complaint *c, const sp_cuda_job *job, int64_t bytes) SP_MUST;
 
 #endif

@@ -31,7 +31,7 @@ static uint32_t pairs_of(int rows, int cols, int tile, int lane, uint32_t pair[S
     for (int j = 0; j < 8; j++)
         for (int p = 0; p < 8; p++) {
             const uint32_t v = pair_at(rows, cols, tile / steps * SP_BITS_SIDE + lane / 4 + 8 * j,
-                                       tile % steps * SP_BITS_SIDE + lane % 4 * 16 + 2 * p);
+                                       tile % steps * SP_BITS_SIDE + p / 4 * 32 + lane % 4 * 8 + p % 4 * 2);
             pair[sp_bits_bit(j, p)] = v;
             *bits |= (uint64_t)(v != 0) << sp_bits_bit(j, p);
             n += v != 0;
@@ -91,12 +91,12 @@ static void multiply_fragment(uint32_t a[LANES][4], uint32_t b[LANES][2], int32_
             for (int k = 0; k < 16; k++) sum[i][t] += left[i][k] * right[k][t];
 }
 
-/* Of 16 columns of x that a lane has, those for k16 number s: words 2 s and 2 s + 1. */
+/* Of the two times 8 columns of x that a lane has, those for k16 number s: a word each for k 2 q and 2 q + 8. */
 static uint32_t x_word(int cols, int step, int lane, int s, int word)
 {
     uint32_t v = 0;
     for (int e = 0; e < 2; e++) {
-        const int col = step * SP_BITS_SIDE + lane % 4 * 16 + (2 * s + word) * 2 + e;
+        const int col = step * SP_BITS_SIDE + s / 2 * 32 + lane % 4 * 8 + s % 2 * 4 + word * 2 + e;
         v |= (uint32_t)(uint16_t)(col < cols ? x[lane / 4][col] : 0) << 16 * e;
     }
     return v;
@@ -221,7 +221,7 @@ static void bits_meet_all(void **state)
         for (int n = 0; n < SP_BITS_PAIRS; n++) {
             const int row = sp_bits_row(lane, n), pair = sp_bits_column(lane, n) / 2;
             assert_true(row < SP_BITS_SIDE && pair < SP_BITS_SIDE / 2 && !seen[row][pair]);
-            assert_int_equal(sp_bits_bit(row / 8, pair % 8), n);
+            assert_int_equal(sp_bits_bit(row / 8, pair / 16 * 4 + pair % 4), n);
             seen[row][pair] = true;
         }
 }
@@ -256,7 +256,7 @@ static void points_fit_shared_memory(void **state)
         if (strcmp(entry, "bits")) continue;
         assert_true(warps >= 4 && slots >= 2);
         assert_true(SP_BITS_RING(warps, slots, value_of(&p, "SLOT")) < 225 << 10);
-        assert_true(SP_BITS_SUMS(warps, tiles) < 225 << 10);
+        assert_true(SP_BITS_SUMS(warps, value_of(&p, "STRIPS"), tiles) < 225 << 10);
         assert_int_equal(value_of(&p, "BULK"), target == SP_TARGET_SM90A);
     }
 }

@@ -9,8 +9,8 @@ from ._packed import Packed
 
 AMPERE = 8  # the first compute capability that has its kernel
 MOST_TOKENS = 64
-# Bytes of the packed weight over those of the dense one, up to which it is used. Both are read once, the packed one with a tenth less of the
-# bandwidth (docs/gpu.md); random masks reach this at half of the elements.
+# Bytes of the packed weight over those of the dense one, up to which it is used: both are read once, and unpacking takes some of the bandwidth. Random
+# masks reach this at half of the elements.
 BREAK_EVEN = 0.8
 # Elements of a weight from which it is used: smaller ones take the time of a launch, whichever way.
 LEAST = 1 << 22
