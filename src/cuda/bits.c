@@ -102,15 +102,17 @@ sparta_status sp_bits_pack(const sp_complaint *c, const sp_bits_weight *w)
 
 /* ------------------------------------------------------------------ the point */
 typedef struct point {
-    int warps, slots, slot, strips, parts, overlap;
+    int warps, slots, slot, strips, parts, occupancy, overlap;
 } point;
 
 static const struct {
     const char *name;
     size_t at;
 } fields[] = {
-    {"WARPS", offsetof(point, warps)},   {"SLOTS", offsetof(point, slots)}, {"SLOT", offsetof(point, slot)},
-    {"STRIPS", offsetof(point, strips)}, {"PARTS", offsetof(point, parts)}, {"PDL", offsetof(point, overlap)},
+    {"WARPS", offsetof(point, warps)}, {"SLOTS", offsetof(point, slots)},
+    {"SLOT", offsetof(point, slot)},   {"STRIPS", offsetof(point, strips)},
+    {"PARTS", offsetof(point, parts)}, {"OCC", offsetof(point, occupancy)},
+    {"PDL", offsetof(point, overlap)},
 };
 static int *field(point *p, size_t i)
 {
@@ -163,6 +165,7 @@ static point choose(const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu)
     point p = {.warps = warps[tiles - 1],
                .slots = MOST_SLOTS,
                .slot = slot_of(job, bytes),
+               .occupancy = 1,
                .overlap = gpu->target == SP_TARGET_SM90A};
     cut(job, gpu, &p);
     while (p.slots > LEAST_SLOTS && SP_BITS_RING(p.warps, p.slots, p.slot) > room) p.slots--;
@@ -195,7 +198,8 @@ static bool is_possible(const point *p, int tiles, const sp_gpu *gpu)
     const bool hopper = gpu->target == SP_TARGET_SM90A;
     return p->warps >= 1 && p->warps <= 32 && p->slots >= 1 && p->slots <= 32 && p->slot >= 512 &&
            p->slot <= 1 << 14 && p->slot % 128 == 0 && p->parts >= 1 && p->parts <= (hopper ? 8 : 1) &&
-           p->strips >= 1 && p->strips <= (tiles <= 6 ? 2 : 1) && p->overlap <= hopper;
+           p->strips >= 1 && p->strips <= (tiles <= 6 ? 2 : 1) && p->occupancy >= 1 && p->occupancy <= 8 &&
+           p->overlap <= hopper;
 }
 static sparta_status point_of(const sp_complaint *c, const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu,
                               point *out)
@@ -208,7 +212,7 @@ static sparta_status point_of(const sp_complaint *c, const sp_cuda_job *job, int
     if (!given.wrong && is_possible(out, token_tiles(job), gpu)) return SPARTA_OK;
     return sp_refuse(c, SPARTA_E_USAGE,
                      "SPARTA_CUDA_BITS_POINT: \"%s\" is no point of bits.cu; write pairs like "
-                     "\"WARPS=12 SLOTS=3\" of WARPS, SLOTS, SLOT, STRIPS, PARTS, PDL, or do not set it",
+                     "\"WARPS=12 SLOTS=3\" of WARPS, SLOTS, SLOT, STRIPS, PARTS, OCC, PDL, or do not set it",
                      getenv("SPARTA_CUDA_BITS_POINT"));
 }
 

@@ -27,7 +27,7 @@
  *
  * A record that is longer than a slot, which is made for those of average length, is read where it lies. Records that lie outside of `packed`, and pairs outside of their record, count as none.
  *
- * Parameters: DTYPE 0, 1; of the product WORDS, WORD0 ...; TILES of 8 tokens, 1 to 8; STRIPS 1 | 2 (up to 6 TILES); PARTS; WARPS, SLOTS, SLOT; EVEN 1: x allows loads of 16 bytes; BULK 1 and PDL 1: sm_90a.
+ * Parameters: DTYPE 0, 1; of the product WORDS, WORD0 ...; TILES of 8 tokens, 1 to 8; STRIPS 1 | 2 (up to 6 TILES); PARTS; WARPS, SLOTS, SLOT; OCC blocks of a multiprocessor that registers must allow; EVEN 1: x allows loads of 16 bytes; BULK 1 and PDL 1: sm_90a.
  *
  * The first part is C too: the unit test packs and multiplies with it.
  */
@@ -467,7 +467,7 @@ DEVICE void store(const problem &job, int row, int part, float *sums, const floa
 #endif
 }
 
-KERNEL __launch_bounds__(THREADS, 1) bits(const __grid_constant__ problem job)
+KERNEL __launch_bounds__(THREADS, OCC) bits(const __grid_constant__ problem job)
 {
     extern __shared__ __align__(128) u8 raw[];
     __shared__ __align__(8) u64 barriers[WARPS * SLOTS];
