@@ -143,6 +143,11 @@ static void result(cli *c, cli_rows *t, const char *point, const sp_gpu_bench_re
     cli_json_real(j, "share_of_bandwidth", r->share_of_bandwidth);
     cli_table_real(&t->table, 1, r->share_of_bandwidth * 100);
     dense_result(t, r);
+    cli_json_real(j, "device_us", r->best_us);
+    cli_json_open(j, "peers", '{');
+    if (there) cli_json_real(j, r->dense_name, r->dense_best_us);
+    cli_json_close(j, '}');
+    cli_json_real(j, "clock_mhz", r->clock_mhz > 0 ? r->clock_mhz : NAN);
     cli_json_bool(j, "noisy", r->noisy);
     cli_rows_text(t, "isa", r->isa);
     cli_json_text(j, "device", r->device);
@@ -161,6 +166,7 @@ static void say_result(cli *c, const sp_gpu_bench_request *q, const sp_gpu_bench
     cli_say(c, "\n           %.1f GB/s of values, operand and result, %.1f %% of the %.1f of a copy",
             r->gbytes_per_s, r->share_of_bandwidth * 100, r->peak_gbytes_per_s);
     if (r->in_turn > 1) cli_say(c, "; %d weights take turns", r->in_turn);
+    if (r->clock_mhz > 0) cli_say(c, "; at %.0f MHz", r->clock_mhz);
     cli_say(c, "\n");
     if (*r->point && !r->tuned.points) cli_say(c, "           at %s, as tuned before\n", r->point);
     say_tuned(c, &r->tuned);

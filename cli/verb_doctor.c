@@ -5,6 +5,7 @@
 #include "panel/library.h"
 #include "tune/sqlite.h"
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,8 +52,8 @@ static const struct library {
      sp_library_problem, sp_library_version},
     {"CUDA driver", NULL, NULL, "products with a sparse matrix on a GPU", driver_problem, driver_version},
     {"NVRTC", NULL, NULL, "compiling kernels for a GPU", nvrtc_problem, nvrtc_version},
-    {"cuBLASLt", NULL, NULL, "dense products on a GPU, and blocks that have no kernel there", cublas_problem,
-     NULL},
+    {"cuBLASLt", NULL, NULL, "dense products on a GPU, blocks that have no kernel there, and its peak",
+     cublas_problem, NULL},
     {"cuSPARSELt", "libcusparseLt.so.0", NULL, "comparing with 2:4 products on a GPU", NULL, NULL},
 };
 
@@ -96,7 +97,21 @@ typedef struct health {
     int threads;
     double peak1, peak, bandwidth;
     sp_jit_state jit;
+    int measured; /* GPUs, the first ones */
+    sp_gpu_peaks gpu[SP_GPUS];
 } health;
+
+/* --measure. One that fails is said, and the rest of the report stands. */
+static sparta_status measure_gpus(cli *c, health *h)
+{
+    for (; cli_has(c, CLI_MEASURE) && h->measured < sp_gpu_count(); h->measured++) {
+        cli_progress_show(c, h->measured, sp_gpu_count(), "peaks of a GPU");
+        const sparta_status status = sp_gpu_peaks_find(c->cx, sp_gpu_at(h->measured), &h->gpu[h->measured]);
+        SP_TRY(sp_check_cancel(c->cx));
+        if (status) sp_note(c->cx, "doctor: GPU %d was not measured: %s", h->measured, sparta_message(c->cx));
+    }
+    return SPARTA_OK;
+}
 
 static sparta_status examine(cli *c, health *h)
 {
@@ -113,11 +128,19 @@ static sparta_status examine(cli *c, health *h)
     h->bandwidth = sp_peak_bandwidth(h->threads, 0.2);
     SP_TRY(sp_check_cancel(c->cx));
     sp_jit_describe(c->cx, &h->jit);
-    return SPARTA_OK;
+    return measure_gpus(c, h);
 }
 
 /* ------------------------------------------------------------------ for scripts */
-static void gpu_as_json(cli_json *j, const sp_gpu *g)
+/* What was not measured, or is not known, is null. */
+static void peaks_as_json(cli_json *j, const sp_gpu_peaks *p)
+{
+    cli_json_real(j, "peak_tflops", p && p->tflops > 0 ? p->tflops : NAN);
+    cli_json_real(j, "peak_gbytes_per_s", p && p->gbytes_per_s > 0 ? p->gbytes_per_s : NAN);
+    cli_json_real(j, "clock_mhz", p && p->clock_mhz > 0 ? p->clock_mhz : NAN);
+}
+
+static void gpu_as_json(cli_json *j, const sp_gpu *g, const sp_gpu_peaks *p)
 {
     char capability[32];
     cli_json_open(j, NULL, '{');
@@ -131,13 +154,15 @@ static void gpu_as_json(cli_json *j, const sp_gpu *g)
     cli_json_int(j, "clock_khz", g->clock);
     cli_json_int(j, "memory_clock_khz", g->memory_clock);
     cli_json_text(j, "target", target_of(g));
+    peaks_as_json(j, p);
     cli_json_close(j, '}');
 }
 
-static void gpus_as_json(cli_json *j)
+static void gpus_as_json(cli_json *j, const health *h)
 {
     cli_json_open(j, "gpus", '[');
-    for (int i = 0; i < sp_gpu_count(); i++) gpu_as_json(j, sp_gpu_at(i));
+    for (int i = 0; i < sp_gpu_count(); i++)
+        gpu_as_json(j, sp_gpu_at(i), i < h->measured ? &h->gpu[i] : NULL);
     cli_json_close(j, ']');
     cli_json_text(j, "gpu_problem", driver_problem());
     cli_json_text(j, "cuda_driver", sp_gpu_driver() ? driver_version() : NULL);
@@ -179,7 +204,7 @@ static void as_json(cli *c, const health *h)
     cli_json_text(&j, "compiler_version", *h->jit.version ? h->jit.version : NULL);
     cli_json_text(&j, "cache", *h->jit.cache ? h->jit.cache : NULL);
     cli_json_text(&j, "cache_problem", *h->jit.cache_problem ? h->jit.cache_problem : NULL);
-    gpus_as_json(&j);
+    gpus_as_json(&j, h);
     cli_json_open(&j, "libraries", '[');
     for (size_t i = 0; i < SP_COUNT(libraries); i++) {
         cli_json_open(&j, NULL, '{');
@@ -243,6 +268,16 @@ static void machine(sheet *s, const health *h)
     line(s, "bandwidth", "%.1f GB/s (measured)", h->bandwidth * 1e-9);
 }
 
+static void gpu_peaks(sheet *s, const sp_gpu *g, const sp_gpu_peaks *p)
+{
+    char dense[96] = "dense products not measured without cuBLAS", clock[48] = "";
+    if (p->tflops > 0)
+        snprintf(dense, sizeof dense, "%.1f TFLOP/s (f16, dense, sides of %lld, cuBLAS)", p->tflops,
+                 (long long)p->side);
+    if (p->clock_mhz > 0) snprintf(clock, sizeof clock, ", %.0f MHz right after", p->clock_mhz);
+    line(s, "gpu peak", "%d: %s, %.1f GB/s of copies%s (measured)", g->number, dense, p->gbytes_per_s, clock);
+}
+
 static void gpu(sheet *s, const sp_gpu *g)
 {
     const char *target = target_of(g);
@@ -259,7 +294,10 @@ static sparta_status as_table(cli *c, const health *h)
     static const char *const names[] = {"what", "found"};
     sheet s = {c, cli_table_begin(c, 2, names)};
     machine(&s, h);
-    for (int i = 0; i < sp_gpu_count(); i++) gpu(&s, sp_gpu_at(i));
+    for (int i = 0; i < sp_gpu_count(); i++) {
+        gpu(&s, sp_gpu_at(i));
+        if (i < h->measured && h->gpu[i].gbytes_per_s > 0) gpu_peaks(&s, sp_gpu_at(i), &h->gpu[i]);
+    }
     if (*h->jit.compiler)
         line(&s, "compiler", "%s (%s)", h->jit.compiler, h->jit.version);
     else

@@ -192,6 +192,9 @@ bool sp_cuda_sample_point(sp_cuda_text text, int i, sp_cuda_point *point, const 
 #include "cuda/texts.def"
 #undef SP_CUDA_TEXT
 
+/* MHz at which a multiprocessor runs now, after what is before it on the stream (ticks.c); waits. 0: its counters do not say. The GPU has been entered. */
+sparta_status sp_cuda_clock(const sp_complaint *c, const sp_gpu *gpu, void *stream, double *mhz) SP_MUST;
+
 /* How strips.c deals items to clusters (index.h); `most` tiles of tokens in a band. */
 sp_deal sp_strips_deal(int groups, int tiles, int clusters, int most);
 

@@ -80,7 +80,7 @@ static sparta_status read_job(sparta_ctx *cx, const sparta_gpu_wish *w, sp_cuda_
     if (!half) {
         job->down = (w->rows + w->height - 1) / w->height;
         job->right = (w->cols + w->width - 1) / w->width;
-        job->blocks = (int64_t)(density * (double)job->down * (double)job->right + .5);
+        job->blocks = SP_MAX((int64_t)(density * (double)job->down * (double)job->right + .5), 1);
     }
     const char *wrong =
         w->verb == SPARTA_SAMPLE ? NULL : sp_words_parse(w->epilogue, bias, residual, &job->words);

@@ -9,13 +9,12 @@
 #include "measure/trial.h"
 #include "cuda/cuda.h"
 #include "device/cublas.h"
+#include "measure/gpu_peaks.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { ROUNDS = 15, PLACES = 384, HELD = 16, FEW_TOKENS = 64, MOST_IN_TURN = 64 };
-enum { SIDE = 8192, SIDE_F32 = 4096 }; /* of the dense product that is the peak */
-enum { CHUNK = 1 << 20 /* elements */, COPIED = 256 << 20 /* bytes */ };
 #define GRAPH_SECONDS 2e-3 /* of a replay, about */
 
 /* Weights of which each call takes the next. */
@@ -35,16 +34,15 @@ typedef struct bench {
     sp_trial p;
     int n_held;
     void *held[HELD]; /* memory of the device */
-    void *chunk;      /* CHUNK random elements, on the host */
+    void *chunk;      /* SP_PEAK_CHUNK random elements, on the host */
     sparta_blocks s;
     sparta_tensor x, y; /* (1, features, tokens); of a sample both are read */
     void *room;
     size_t room_bytes;
     turns ours, theirs;
-    void *theirs_room;     /* of cuBLASLt; NULL: there is none */
-    sp_dense dense, large; /* large: for the peak */
-    void *from, *to;       /* for the bandwidth */
-    double peak, bandwidth;
+    void *theirs_room; /* of cuBLASLt; NULL: there is none */
+    sp_dense dense;
+    sp_peaks peaks;
     sparta_tuned tuned;
 } bench;
 
@@ -72,7 +70,7 @@ static sparta_status hold_copy(bench *b, const void *from, size_t bytes, void **
 
 static sparta_status hold_random(bench *b, size_t bytes, void **out)
 {
-    const size_t each = CHUNK * sparta_dtype_size(b->r->dtype);
+    const size_t each = SP_PEAK_CHUNK * sparta_dtype_size(b->r->dtype);
     SP_TRY(hold(b, bytes, out));
     for (size_t at = 0; at < bytes; at += each)
         SP_TRY(sp_gpu_put(&b->c, (char *)*out + at, b->chunk, SP_MIN(each, bytes - at)));
@@ -271,12 +269,6 @@ static sparta_status call_dense(void *arg, void *stream)
     return sp_cublas_multiply(&b->c, b->gpu, &d, stream);
 }
 
-static sparta_status call_large(void *arg, void *stream)
-{
-    bench *b = arg;
-    return sp_cublas_multiply(&b->c, b->gpu, &b->large, stream);
-}
-
 /* Matrices without gaps. */
 static void fill_steps(const bench *b, sp_dense *d)
 {
@@ -310,50 +302,6 @@ static sparta_status put_dense(bench *b)
                           .any_order = true};
     SP_TRY(hold(b, SP_CUBLAS_ROOM, &b->theirs_room));
     fill_steps(b, &b->dense);
-    return SPARTA_OK;
-}
-
-/* ------------------------------------------------------------------ what the chip does */
-static sparta_status call_copy(void *arg, void *stream)
-{
-    bench *b = arg;
-    return sp_gpu_copy(&b->c, b->to, b->from, COPIED, stream);
-}
-
-static sparta_status put_peaks(bench *b, bool dense)
-{
-    const int64_t edge = b->r->dtype == SPARTA_F32 ? SIDE_F32 : SIDE;
-    const size_t bytes = (size_t)(edge * edge) * sparta_dtype_size(b->r->dtype);
-    void *x, *w;
-    SP_TRY(hold_random(b, COPIED, &b->from));
-    SP_TRY(hold(b, COPIED, &b->to));
-    if (!dense) return SPARTA_OK;
-    b->large = (sp_dense){.rows = edge,
-                          .cols = edge,
-                          .depth = edge,
-                          .b_turned = true,
-                          .dtype = b->r->dtype,
-                          .tf32 = b->r->tf32,
-                          .any_order = true};
-    fill_steps(b, &b->large);
-    SP_TRY(hold_random(b, bytes, &x));
-    SP_TRY(hold_random(b, bytes, &w));
-    b->large.a = x;
-    b->large.b = w;
-    return hold(b, bytes, &b->large.out);
-}
-
-static sparta_status measure_peaks(bench *b)
-{
-    enum { CALLS = 4, REPLAYS = 7 };
-    const double edge = (double)b->large.rows;
-    double t;
-    SP_TRY(sp_check_cancel(b->cx));
-    SP_TRY(sp_gpu_time(&b->c, call_copy, b, CALLS, REPLAYS, &t));
-    if (t > 0) b->bandwidth = fmax(b->bandwidth, 2.0 * COPIED / t);
-    if (!b->theirs_room) return SPARTA_OK;
-    SP_TRY(sp_gpu_time(&b->c, call_large, b, CALLS, REPLAYS, &t));
-    if (t > 0) b->peak = fmax(b->peak, 2 * edge * edge * edge / t);
     return SPARTA_OK;
 }
 
@@ -395,11 +343,12 @@ static void fill_rates(const bench *b, double best, sp_gpu_bench_result *r)
     r->in_turn = b->ours.n;
     r->tflops_real = 2e-12 * (double)b->r->m * (double)r->nnz / best;
     r->gbytes_per_s = 1e-9 * bytes / best;
-    r->peak_gbytes_per_s = b->bandwidth * 1e-9;
-    r->share_of_bandwidth = b->bandwidth > 0 ? bytes / best / b->bandwidth : 0;
-    r->peak_tflops = b->peak * 1e-12;
-    r->share_of_peak = b->peak > 0 ? r->tflops_real / r->peak_tflops : 0;
-    r->peak_side = b->large.rows;
+    r->peak_gbytes_per_s = b->peaks.bandwidth * 1e-9;
+    r->share_of_bandwidth = b->peaks.bandwidth > 0 ? bytes / best / b->peaks.bandwidth : 0;
+    r->peak_tflops = b->peaks.flops * 1e-12;
+    r->share_of_peak = b->peaks.flops > 0 ? r->tflops_real / r->peak_tflops : 0;
+    r->peak_side = b->peaks.large.rows;
+    r->clock_mhz = b->peaks.clock;
 }
 
 static sparta_status fill(bench *b, const side *ours, const side *dense, sp_gpu_bench_result *out)
@@ -431,22 +380,24 @@ static sparta_status measure(bench *b, sp_gpu_bench_result *out)
 {
     const bool dense = !*sp_cublas_problem();
     side ours = {.call = call_ours}, theirs = {.call = call_dense};
-    b->chunk = sp_arena_array(b->arena, CHUNK, sparta_dtype_size(b->r->dtype));
+    b->chunk = sp_arena_array(b->arena, SP_PEAK_CHUNK, sparta_dtype_size(b->r->dtype));
     SP_NEED(b->cx, b->chunk);
-    sp_trial_fill(b->r->dtype, b->r->seed + 6, b->chunk, CHUNK);
+    sp_trial_fill(b->r->dtype, b->r->seed + 6, b->chunk, SP_PEAK_CHUNK);
     SP_TRY(put_all(b));
     SP_TRY(tune_ours(b, &b->tuned));
     SP_TRY(check(b));
     if (dense) SP_TRY(put_dense(b));
-    SP_TRY(put_peaks(b, dense));
-    SP_TRY(measure_peaks(b));
+    b->peaks = (sp_peaks){.c = &b->c, .gpu = b->gpu};
+    SP_TRY(sp_peaks_prepare(&b->peaks, b->r->dtype, b->r->tf32, b->chunk));
+    SP_TRY(sp_peaks_measure(&b->peaks));
     SP_TRY(plan(b, &b->ours, &ours));
     if (dense) SP_TRY(plan(b, &b->theirs, &theirs));
     for (int i = 0; i < ROUNDS; i++) {
         SP_TRY(time_round(b, i, &ours));
         if (dense) SP_TRY(time_round(b, i, &theirs));
     }
-    SP_TRY(measure_peaks(b));
+    SP_TRY(sp_check_cancel(b->cx));
+    SP_TRY(sp_peaks_measure(&b->peaks));
     return fill(b, &ours, dense ? &theirs : NULL, out);
 }
 
@@ -455,6 +406,7 @@ static sparta_status visit(bench *b, sp_gpu_bench_result *out)
     sp_gpu_visit here;
     SP_TRY(sp_gpu_enter(&b->c, b->gpu, &here));
     const sparta_status status = measure(b, out);
+    sp_peaks_free(&b->peaks);
     for (int i = 0; i < b->n_held; i++) sp_gpu_free(b->held[i]);
     sp_gpu_leave(&here);
     return status;

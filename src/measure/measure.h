@@ -219,10 +219,21 @@ typedef struct sp_gpu_bench_result {
     double ratio_to_dense, ratio_lo, ratio_hi; /* of medians of rounds in turns */
     double peak_tflops, share_of_peak;         /* of a dense product with sides of peak_side, in this run */
     int64_t peak_side;
+    double clock_mhz; /* of the multiprocessors, right after; 0: not known */
     bool noisy;
 } sp_gpu_bench_result;
 /* The answer is checked at some hundred places first: E_DIFFER. E_DEVICE: there is no such GPU. */
 sparta_status sp_gpu_bench(sparta_ctx *cx, const sp_gpu_bench_request *r, sp_gpu_bench_result *out) SP_MUST;
+
+/* What a GPU does at most, measured in a second or two: f16. 0: not known (no cuBLAS; counters that say nothing). */
+typedef struct sp_gpu_peaks {
+    double tflops;       /* of a dense product with sides of `side`, by cuBLAS */
+    double gbytes_per_s; /* of copies on the device: read and written */
+    double clock_mhz;    /* right after the product */
+    int64_t side;
+} sp_gpu_peaks;
+struct sp_gpu;
+sparta_status sp_gpu_peaks_find(sparta_ctx *cx, const struct sp_gpu *gpu, sp_gpu_peaks *out) SP_MUST;
 
 /* ------------------------------------------------------------------ what if the model were pruned so? */
 

@@ -26,6 +26,19 @@ run 4 "a type that nobody takes" kernel bench --device cuda:0 --dtype i8; compla
 for flag in "--weight w.npy" "--format csr" "--target avx2"; do run 2 "$flag on a GPU" kernel bench --device cuda:0 $flag; has err "means nothing to bench on a GPU" "$flag is refused"; done
 run 2 "a device for show" kernel show --nest "i*; x0: f32[i]; y0: f32[i]; y0 = exp(x0)" --device cuda:0; complains "a device for show"
 
+run 2 "--tune on the CPU" kernel bench --tune; has err "--tune means nothing to bench on the CPU" "--tune is refused"
+run 2 "-o for bench" kernel bench -o f; has err "--output means nothing to bench" "-o is refused"
+
+# ------------------------------------------------------------------ kernels compiled ahead
+run 2 "kernel pack without a file" kernel pack; has err "-o kernels.sparta-gpu" "says what to add"
+run 2 "kernel pack for no chip" kernel pack --device cuda:0 -o f; has err "give sm_90a, or sm_80 and newer" "says which there are"
+run 2 "kernel pack of no block" kernel pack --pattern rows -o f; has err "give the sides of a block" "says what a pattern is"
+run 2 "kernel pack does not time" kernel pack --time 1 -o f; complains "kernel pack does not time"
+if "$S" doctor --threads 1 --json | grep -q '"nvrtc":"1'; then
+    run 4 "kernel pack of blocks that nobody takes" kernel pack --pattern 4x1 -o f; complains "kernel pack of blocks that nobody takes"
+    run 0 "kernel pack" kernel pack --device sm_90a --op sample --m 64 --n 128 --k 128 -o kernels.sparta-gpu; has out "for sm_90a, 1 kind of call" "says what it packed"
+fi
+
 # ------------------------------------------------------------------ one that computes nothing: what it answers is wrong, so it is not timed
 if [ -e "$fake" ]; then
     export SPARTA_CUDA_DRIVER=$fake
@@ -46,7 +59,14 @@ if [ -e "$fake" ]; then
         json "d['op'] == 'sample' and d['dtype'] == 'f16' and d['best_us'] > 0 and d['dense']['name'] is None and d['dense']['problem'] and d['ratio_to_dense'] is None and d['peak_gbytes_per_s'] > 0 and d['device'] == 'Fake GPU 0' and d['isa'] == 'sm_90a'" "with what is not there as null"
         run 0 "kernel bench on a GPU sweeps" kernel bench --device cuda:0 --op sample --sparsity 1 --m 64,128 --n 128 --k 128 --dtype f16,tf32 --time 0.001 --table csv
         if [ "$(wc -l < out)" = 5 ]; then good "a row for each"; else bad "a row for each"; fi
-        unset SPARTA_CUBLAS
+        run 0 "doctor --measure" doctor --measure --threads 1; has out "GB/s of copies (measured)" "doctor measures GPUs when asked"
+        run 0 "doctor --measure --json" doctor --measure --threads 1 --json
+        json "d['gpus'][0]['peak_gbytes_per_s'] > 0 and d['gpus'][0]['peak_tflops'] is None" "and in JSON"
+        export SPARTA_GPU_KERNELS=kernels.sparta-gpu SPARTA_NVRTC=/nowhere
+        run 0 "packed kernels without NVRTC" kernel bench --device cuda:0 --op sample --sparsity 1 --m 64 --n 128 --k 128 --time 0.001 --cache none
+        head -c 1000 kernels.sparta-gpu > cut; SPARTA_GPU_KERNELS=cut
+        run 1 "packed kernels that are cut off" kernel bench --device cuda:0 --m 64 --n 128 --k 128 --cache none; has err "cut off" "says so"
+        unset SPARTA_CUBLAS SPARTA_GPU_KERNELS SPARTA_NVRTC
     fi
 fi
 finish

@@ -8,6 +8,7 @@
 import copy
 import ctypes
 import io
+import json
 import os
 import pickle
 import shutil
@@ -1405,6 +1406,58 @@ def points_of_modules():
     return layer.reason
 
 
+def program():
+    """The command line on the GPU."""
+    tests.check("doctor --measure", measured)
+    tests.check("kernel bench --tune", tuned_bench)
+    tests.check("kernel pack, then without NVRTC", packed_bench)
+
+
+def sparta_says(*arguments, **more):
+    ran = subprocess.run(
+        [os.path.join(ROOT, "build/release/sparta"), *arguments, "--json"], capture_output=True, text=True, env={**os.environ, **libraries(), **more}
+    )
+    need(ran.returncode == 0, ran.stderr[-600:])
+    return json.loads(ran.stdout)
+
+
+def libraries():
+    """Where torch has NVRTC and cuBLAS."""
+    files = [line.split()[-1] for line in open("/proc/self/maps") if "libnvrtc.so" in line or "libcublas.so" in line]
+    found = {("SPARTA_NVRTC" if "nvrtc" in os.path.basename(f) else "SPARTA_CUBLAS"): f for f in files}
+    return {name: path for name, path in found.items() if name not in os.environ}
+
+
+def measured():
+    gpu = sparta_says("doctor", "--measure", "--threads", "1")["gpus"][0]
+    need(gpu["peak_gbytes_per_s"] > 100 and 200 < gpu["clock_mhz"] < 4000, gpu)
+    need(gpu["peak_tflops"] is None or gpu["peak_tflops"] > 1, gpu)
+    return {name: gpu[name] for name in ("name", "peak_tflops", "peak_gbytes_per_s", "clock_mhz", "clock_khz")}
+
+
+def tuned_bench():
+    said = []
+    for op in ("matmul", "turned", "sample"):
+        flags = ("kernel", "bench", "--device", "cuda:0", "--op", op, "--pattern", "32x32", "--time", "0.2")
+        first = sparta_says(*flags, "--tune")
+        need(first["tuned"]["points"] > 1 and first["tuned"]["wrong"] == 0 and first["tuned"]["failed"] == 0, first["tuned"])
+        after = sparta_says(*flags)
+        need(after["parameters"] == first["parameters"], (after["parameters"], first["parameters"]))
+        said.append(f"{op}: {first['tuned']} then {after['best_us']:.1f} us at {after['parameters']}, {after['clock_mhz']:.0f} MHz")
+    return "; ".join(said)
+
+
+def packed_bench():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "mine.sparta-gpu")
+        chip = "".join(str(n) for n in torch.cuda.get_device_capability())
+        shapes = ("--pattern", "64x64", "--m", "16,2048", "--n", "2048", "--k", "2048", "--op", "matmul,turned,sample")
+        sparta_says("kernel", "pack", "--device", "sm_90a" if chip == "90" else f"sm_{chip}", *shapes, "-o", path)
+        without = {"SPARTA_NVRTC": "/nowhere", "SPARTA_CACHE": "off", "SPARTA_GPU_KERNELS": path}
+        rows = sparta_says("kernel", "bench", "--device", "cuda:0", *shapes, "--time", "0.05", **without)["runs"]
+        return f"{os.path.getsize(path)} bytes; " + ", ".join(f"{r['op']} {r['m']}: {r['implement']} {r['best_us']:.1f} us" for r in rows)
+
+
 def headlines():
     """What tuning gains on the products of the table of figures; nothing is required."""
     folder = tempfile.mkdtemp()
@@ -1482,11 +1535,12 @@ for name, function, needs_gpu in (
     ("training", training, False),
     ("times", times, True),
     ("points", points, True),
+    ("program", program, True),
     ("headlines", headlines, True),
     ("hostile", hostile, True),
     ("older", older, True),
 ):
-    if options.small and not options.only and name in ("around", "training", "times", "points", "headlines", "older", "modules"):
+    if options.small and not options.only and name in ("around", "training", "times", "points", "program", "headlines", "older", "modules"):
         continue
     tests.section(name, function, needs_gpu)
 if __name__ == "__main__":
