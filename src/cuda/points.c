@@ -73,6 +73,7 @@ void sp_choice_print(const sp_choices *of, const sp_choice *choice, char out[SP_
 /* ------------------------------------------------------------------ the environment, read once */
 typedef struct given {
     sp_choice choice;
+    bool some;         /* it says some of it */
     const char *wrong; /* its value, which is no list of names; or NULL */
 } given;
 static given environment[SP_COUNT(rows)];
@@ -85,6 +86,7 @@ static void read_environment(void)
         const bool good = sp_choice_parse(rows[i]->choices, text ? text : "", &environment[i].choice);
         if (!good) environment[i].wrong = strdup(text);
         if (!good) environment[i].choice = by_rule;
+        environment[i].some = memcmp(&environment[i].choice, &by_rule, sizeof by_rule) != 0;
     }
 }
 
@@ -98,12 +100,13 @@ static const given *given_for(const sp_choices *of)
 
 bool sp_choice_fixed(const sp_choices *of)
 {
-    return memcmp(&given_for(of)->choice, &by_rule, sizeof by_rule) != 0;
+    return given_for(of)->some;
 }
 
 sp_choice sp_choice_quietly(const sp_choices *of, const sp_cuda_job *job)
 {
-    return sp_choice_fixed(of) ? given_for(of)->choice : job->choice ? *job->choice : by_rule;
+    const given *g = given_for(of);
+    return g->some ? g->choice : job->choice ? *job->choice : by_rule;
 }
 
 sparta_status sp_choice_wanted(const sp_complaint *c, const sp_choices *of, const sp_cuda_job *job,
@@ -175,9 +178,10 @@ static int64_t percent_of(const sp_cuda_job *job)
     const double all = (double)job->down * (double)job->right;
     return all > 0 ? (int64_t)(100. * (double)job->blocks / all + .5) : 50;
 }
+/* Rows meet elements that do not exist in a sample only: of a product they get clean values. */
 static bool is_masked(const sp_cuda_job *job)
 {
-    return job->keep || (job->height && (job->rows % job->height || job->cols % job->width));
+    return job->verb == SPARTA_SAMPLE && (job->keep || job->rows % job->height || job->cols % job->width);
 }
 
 static uint64_t mix(uint64_t hash, uint64_t number)

@@ -137,6 +137,12 @@ static void tasks_are_alike_or_not(void **state)
     assert_true(sp_cuda_task(&sp_cuda_strips, &other, &h200) != task);
     other = job, other.blocks /= 2;
     assert_true(sp_cuda_task(&sp_cuda_strips, &other, &h200) != task);
+    other = job, other.keep = (const uint8_t *)memory; /* rows get clean values */
+    assert_true(sp_cuda_task(&sp_cuda_strips, &other, &h200) == task);
+    other.verb = SPARTA_SAMPLE;
+    const uint64_t masked = sp_cuda_task(&sp_cuda_sampled, &other, &h200);
+    other.keep = NULL;
+    assert_true(sp_cuda_task(&sp_cuda_sampled, &other, &h200) != masked);
     sp_gpu gpu = h200;
     memcpy(gpu.name, "H100", 5);
     assert_true(sp_cuda_task(&sp_cuda_strips, &job, &gpu) != task);
