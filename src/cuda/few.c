@@ -259,7 +259,7 @@ bool sp_cuda_points_few(int i, sp_cuda_point *out, const char **entry, sp_target
         {SPARTA_F16, 192, 320, 28672, 56, {0}},
     };
     static const sp_target targets[] = {SP_TARGET_SM90A, SP_TARGET_SM80};
-    enum { THROUGH_THE_SPACE = 3 };
+    enum { THROUGH_THE_SPACE = 2 };
     sp_choice choice;
     int which;
     if (i < 0 || !sp_choice_sample(&choices, i / (int)SP_COUNT(targets), SP_COUNT(cases), THROUGH_THE_SPACE,

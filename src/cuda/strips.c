@@ -424,13 +424,11 @@ bool sp_cuda_points_strips(int i, sp_cuda_point *point, const char **entry, sp_t
         int tokens;
         sp_words words;
     } sample[] = {
-        {128, 128, SPARTA_MULTIPLY_TURNED, SPARTA_F16, 8192, {0}},
         {128, 128, SPARTA_MULTIPLY, SPARTA_BF16, 8192, {3, {SP_WORD_BIAS, SP_WORD_GELU, SP_WORD_ADD}}},
-        {64, 64, SPARTA_MULTIPLY, SPARTA_F16, 8192, {1, {SP_WORD_BIAS}}},
-        {32, 32, SPARTA_MULTIPLY_TURNED, SPARTA_BF16, 8192, {0}},
-        {128, 128, SPARTA_MULTIPLY, SPARTA_F16, 8192, {0}},
-        {64, 64, SPARTA_MULTIPLY, SPARTA_F16, 8192, {0}},
         {64, 64, SPARTA_MULTIPLY_TURNED, SPARTA_BF16, 8192, {0}},
+        {128, 128, SPARTA_MULTIPLY, SPARTA_F16, 8192, {0}},
+        {128, 128, SPARTA_MULTIPLY_TURNED, SPARTA_F16, 8192, {0}},
+        {64, 64, SPARTA_MULTIPLY, SPARTA_F16, 8192, {0}},
         {64, 64, SPARTA_MULTIPLY, SPARTA_BF16, 8192, {3, {SP_WORD_BIAS, SP_WORD_ADD, SP_WORD_RELU}}},
         {64, 64, SPARTA_MULTIPLY, SPARTA_F16, 100, {2, {SP_WORD_BIAS, SP_WORD_GELU_TANH}}},
         {64, 64, SPARTA_MULTIPLY, SPARTA_F16, 40, {2, {SP_WORD_SILU, SP_WORD_MUL}}},
@@ -446,7 +444,7 @@ bool sp_cuda_points_strips(int i, sp_cuda_point *point, const char **entry, sp_t
     };
     static const sp_gpu h200 = {
         .processors = 132, .l2 = 50 << 20, .shared = 227 << 10, .target = SP_TARGET_SM90A};
-    enum { WIDE = 6144, THROUGH_THE_SPACE = 4 };
+    enum { WIDE = 6144, THROUGH_THE_SPACE = 2 };
     sp_choice wanted;
     if (!sp_choice_sample(&choices, i, SP_COUNT(sample), THROUGH_THE_SPACE, &wanted, &i)) return false;
     const sp_cuda_job job = {.verb = sample[i].verb,
