@@ -95,6 +95,7 @@ def decided():
     refused(ValueError, "configuration", sparse.build, {"tile": 3})
     refused(ValueError, "format", sparse.build, {"block": "coo"})
     refused(ValueError, "no inputs", sparse.tune)
+    need(sparse.tune_points(torch.randn(8, 40)) == [], "points are a GPU's")
     sparse.build(sample_inputs=(torch.randn(3, 40),))
     sparse.build()
 
