@@ -175,10 +175,10 @@ test-torch-oldest: all ## the operators and modules on torch 2.10
 PYTHON ?= python3
 test-gpu: all ## kernels on the GPU and torch around them; needs one, and a torch with CUDA (PYTHON=..., GPU_ARGS="--only layers")
 	@$(PYTHON) tests/gpu/run.py $(GPU_ARGS)
-test-gpu-sanitize: all ## the same on small cases under compute-sanitizer's memcheck and racecheck
+test-gpu-sanitize: all ## every kernel once under compute-sanitizer's memcheck and racecheck
 	@command -v compute-sanitizer > /dev/null || { echo "test-gpu-sanitize: no compute-sanitizer; it is in the CUDA toolkit"; exit 1; }
-	PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 1 $(PYTHON) tests/gpu/run.py --small $(GPU_ARGS)
-	compute-sanitizer --tool racecheck --error-exitcode 1 $(PYTHON) tests/gpu/run.py --small --only products --only samples --only index $(GPU_ARGS)
+	PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 1 $(PYTHON) tests/gpu/run.py --only once $(GPU_ARGS)
+	compute-sanitizer --tool racecheck --error-exitcode 1 $(PYTHON) tests/gpu/run.py --only once $(GPU_ARGS)
 
 bench: all ## time the zoo's models against their own dense baseline
 	@tools/bench $(B)/sparta

@@ -81,6 +81,7 @@ SP_BOTH int sp_bits_inside(unsigned start, int pairs, unsigned bytes)
 #define SP_BITS_RING(warps, slots, slot) ((warps) * (slots) * (slot))
 
 #ifdef __CUDACC__
+#ifndef TILES /* of a product: packing and product are compiled each by itself */
 /* ------------------------------------------------------------------ pack */
 struct weight {
     const ELEMENT *from;
@@ -187,7 +188,7 @@ KERNEL __launch_bounds__(PACK_WARPS * 32) write(const __grid_constant__ weight w
     if (lane < -past % 4 + (past % 4 ? 4 : 0)) to[past + lane] = 0; /* up to a whole unit */
 }
 
-#if defined TILES
+#else
 /* ------------------------------------------------------------------ the product */
 #define THREADS   (WARPS * 32)
 #define LINE      SP_BITS_LINE(TILES)

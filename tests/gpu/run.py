@@ -1518,7 +1518,23 @@ def hostile():
     tests.check("pos and crd", patterns)
 
 
+def once():
+    """Every kernel, at sizes that a checker of memory has time for: make test-gpu-sanitize."""
+    for block in ((128, 128), (64, 64), (32, 32), (16, 16)):
+        for kind in ("f16", "f32"):
+            blocks, dtype = pattern(256, 384, block, 0.5, ragged=block == (64, 64)), KINDS[kind][0]
+            values, made = values_of(blocks, dtype), make_index(blocks)
+            for tokens in (8, 200):
+                x, dy = numbers_of(tokens, 384, dtype=dtype), numbers_of(tokens, 256, dtype=dtype)
+                tests.check(f"{block} {kind} {tokens} tokens", lambda: check_product(blocks, values, x, False, kind, index=made))
+                tests.check(f"{block} {kind} {tokens} tokens, turned", lambda: check_product(blocks, values, dy, True, kind, index=made))
+                tests.check(f"{block} {kind} {tokens} tokens, sampled", lambda: check_sample(blocks, dy, x, kind, index=made))
+    tests.check("2:4", lambda: check_half("f16", 136, 256, 40) and None)
+    tests.check("unstructured", lambda: check_bits("f16", 200, 264, 9) and None)
+
+
 for name, function, needs_gpu in (
+    ("once", once, True),
     ("index", index, True),
     ("products", products, False),
     ("samples", samples, False),
@@ -1540,6 +1556,8 @@ for name, function, needs_gpu in (
     ("hostile", hostile, True),
     ("older", older, True),
 ):
+    if name == "once" and not options.only:
+        continue
     if options.small and not options.only and name in ("around", "training", "times", "points", "program", "headlines", "older", "modules"):
         continue
     tests.section(name, function, needs_gpu)
