@@ -8,12 +8,11 @@ from .._library import lib, numbers
 from ._packed import Packed
 
 AMPERE = 8  # the first compute capability that has its kernel
-MOST_TOKENS = 64
-# Bytes of the packed weight over those of the dense one, up to which it is used: both are read once, and unpacking takes some of the bandwidth. Random
-# masks reach this at half of the elements.
+# What paid on an H200 (docs/benchmarks/gpu.md): up to so many tokens (1.6x with 16, 0.9x with 64, which the kernel takes, too), so much of the dense
+# weight's bytes (1.1x at 79 %, which random masks reach at half of the elements), from so many elements on (1.2x at 4096 x 4096).
+MOST_TOKENS = 16
 BREAK_EVEN = 0.8
-# Elements of a weight from which it is used: smaller ones take the time of a launch, whichever way.
-LEAST = 1 << 22
+LEAST = 1 << 24
 
 
 def count_pairs(mask):

@@ -13,7 +13,7 @@ from ..tensors import blocks_of
 BREAK_EVEN = ((4, 0.7), (2, 0.45), (1, 0.3))
 # The same on a GPU, of the smaller products that were timed (4096 tokens, outputs and inputs; docs/benchmarks/gpu.md), where blocks gain less than in
 # large ones.
-GPU_BREAK_EVEN = ((128, 0.75), (64, 0.5), (32, 0.3), (16, 0.1), (0, 0.0))
+GPU_BREAK_EVEN = ((128, 0.75), (64, 0.5), (32, 0.28), (16, 0.06), (0, 0.0))
 # What blocks that are not full cost besides: their values are copied with zeros in each call. For a whole matrix, of the time of its dense product
 # with 4096 tokens: 5 bytes for each element at 4.2 TB/s, against 8192 operations at 660 TFLOP/s.
 COPYING = 0.1
