@@ -3,7 +3,7 @@
 # The house is one list of rooms; a room includes only rooms to its left (checked by `make layers`). The first line is the
 # runtime (libsparta_rt.so), both lines are the library (libsparta.so), and cli/ is the program.
 RT_ROOMS   := base expr tensor file format device jit builtin kernel graph panel call package run
-LIB_ROOMS  := cuda sparse arrays tesa store schedule ops emit import prune propagate implement tune compile zoo measure api
+LIB_ROOMS  := cuda sparse arrays tesa store schedule ops emit special import prune propagate implement tune compile zoo measure api
 ROOMS      ?= $(RT_ROOMS) $(LIB_ROOMS)
 
 # ---------------------------------------------------------------- variants: make BUILD=asan, each in its own folder
@@ -85,7 +85,7 @@ $(B)/src/builtin/quick.o: TARGET_CFLAGS = -DSP_BUILTIN_DIGEST='"$(shell cat $(BU
 # Embedded by .incbin as well.
 $(B)/src/cuda/texts.o: $(wildcard src/cuda/*.cu src/cuda/*.cuh src/cuda/*.h src/cuda/*.def)
 # Embedded in every generated text.
-$(filter $(B)/src/emit/% $(B)/src/panel/%,$(OBJ)): src/emit/words.h src/kernel/abi.h
+$(filter $(B)/src/emit/% $(B)/src/panel/% $(B)/src/special/%,$(OBJ)): src/emit/words.h src/kernel/abi.h src/special/words.h src/special/abi.h
 
 $(B)/libsparta.a: $(OBJ) $(B)/files
 	@echo "AR   $@"

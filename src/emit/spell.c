@@ -290,3 +290,10 @@ void sp_spell_expression(const sp_nest *n, const sp_nest_statement *s, sp_text *
     if (p && test) sp_text_printf(out, t == &sp_spell_doubles ? "))" : ")");
     if (wraps) sp_text_printf(out, "))");
 }
+
+const char *sp_spell_word(int word)
+{
+    for (size_t i = 0; i < SP_COUNT(spelling); i++)
+        if (spelling[i].word == word) return spelling[i].real;
+    return NULL;
+}

@@ -27,6 +27,8 @@ typedef struct sp_spell_name {
 sp_spell_name sp_spell_name_of(const sp_nest *n, int statement);
 /* An argument; a number as one of type `number`. */
 void sp_spell_arg(const sp_nest *n, const sp_nest_arg *a, const sp_spell_type *number, sp_text *out);
+/* How a word of f32 is written: $0 and $1 are its arguments. */
+const char *sp_spell_word(int word);
 /* The right side of a statement that does not reduce, of a nest whose phases are decided. */
 void sp_spell_expression(const sp_nest *n, const sp_nest_statement *s, sp_text *out);
 

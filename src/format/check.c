@@ -4,7 +4,7 @@
 #include <string.h>
 
 const sp_level_info sp_level_table[SP_LEVEL_KINDS] = {
-#define SP_LEVEL(id, name, pos, crd, arguments, properties)                                                  \
+#define SP_LEVEL(id, name, pos, crd, arguments, properties, begin, end, coordinate)                          \
     {name, pos, SP_CRD_##crd, arguments, properties, &sp_level_ops_##id},
 #include "format/levels.def"
 #undef SP_LEVEL

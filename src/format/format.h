@@ -40,7 +40,7 @@
 #define SP_LEVELS 12 /* the most levels of a format */
 
 typedef enum {
-#define SP_LEVEL(id, name, pos, crd, arguments, properties) SP_LEVEL_##id,
+#define SP_LEVEL(id, name, pos, crd, arguments, properties, begin, end, coordinate) SP_LEVEL_##id,
 #include "format/levels.def"
 #undef SP_LEVEL
     SP_LEVEL_KINDS

@@ -36,7 +36,8 @@ typedef struct sp_level_ops {
     bool (*doubtful)(sp_level_view *v, int64_t parent, int64_t position);
 } sp_level_ops;
 
-#define SP_LEVEL(id, name, pos, crd, arguments, properties) extern const sp_level_ops sp_level_ops_##id;
+#define SP_LEVEL(id, name, pos, crd, arguments, properties, begin, end, coordinate)                          \
+    extern const sp_level_ops sp_level_ops_##id;
 #include "format/levels.def"
 #undef SP_LEVEL
 

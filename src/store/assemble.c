@@ -145,7 +145,7 @@ static sparta_status count_level(sparta_ctx *cx, const sp_assembly *a, sp_store_
 }
 
 static sp_assembler *const assembler[SP_LEVEL_KINDS] = {
-#define SP_LEVEL(id, name, pos, crd, arguments, properties) sp_assemble_##id,
+#define SP_LEVEL(id, name, pos, crd, arguments, properties, begin, end, coordinate) sp_assemble_##id,
 #include "format/levels.def"
 #undef SP_LEVEL
 };

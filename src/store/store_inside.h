@@ -32,7 +32,8 @@ typedef struct sp_assembly {
 
 /* One for each kind of level. */
 typedef sparta_status sp_assembler(sparta_ctx *cx, sp_assembly *a);
-#define SP_LEVEL(id, name, pos, crd, arguments, properties) sp_assembler sp_assemble_##id;
+#define SP_LEVEL(id, name, pos, crd, arguments, properties, begin, end, coordinate)                          \
+    sp_assembler sp_assemble_##id;
 #include "format/levels.def"
 #undef SP_LEVEL
 

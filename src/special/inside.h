@@ -1,0 +1,45 @@
+/* What the files of this room share. */
+#ifndef SP_SPECIAL_INSIDE_H
+#define SP_SPECIAL_INSIDE_H
+
+#include "format/level.h"
+#include "special/special.h"
+
+/* Formats fit their accesses, results have one that can be written; arrays are numbered. */
+sparta_status sp_special_stored(sp_special *s) SP_MUST;
+/* Leaves of an operand's format: the parts of a sum, or itself. */
+const sp_format *sp_special_leaf(const sp_special_operand *o, int leaf);
+/* Which part of an index a level of a format binds; index -1: a diagonal. `access` says which index each dimension is. */
+sp_special_digit sp_special_level_digit(const sp_special *s, const sp_special_use *u, int level);
+/* The index that an axis is, alone and as it is; -1: it is a sum. */
+int sp_special_plain(const sp_nest_axis *x);
+static inline bool sp_special_same(sp_special_digit a, sp_special_digit b)
+{
+    return a.index == b.index && a.modulus == b.modulus && a.weight == b.weight;
+}
+/* How many values a part has; 0: as many as the size of its index says. */
+static inline int64_t sp_special_extent(sp_special_digit d)
+{
+    return d.modulus / d.weight;
+}
+int sp_special_levels(const sp_special *s, const sp_special_use *u); /* row-major: its rank */
+bool sp_special_level_dense(const sp_special_use *u, int level);     /* its position is computed */
+bool sp_special_in_result(const sp_special *s, const sp_special_nest *n, int index);
+bool sp_special_uses(const sp_special *s, const sp_special_use *u, int index);
+static inline const sp_special_use *sp_special_target(const sp_special_nest *n)
+{
+    return &n->use[n->uses - 1];
+}
+/* Does the nest need loop `first` outside of `second`? */
+bool sp_special_before(const sp_special *s, const sp_special_nest *n, int first, int second);
+/* May loop `at` be in vectors? NULL, or the reason why not: text in `why`. */
+const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
+const char *sp_special_threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
+/* Is the sum of the loops from `at` on kept in registers, each with a place? The first such `at`. */
+int sp_special_sums(const sp_special *s, const sp_special_nest *n);
+/* Can a search by halves find a coordinate of this level: ascending, each once? */
+bool sp_special_ordered(const sp_level *l);
+/* Where the name of the operand's use is told apart from others of the same operand: its number among them, 0 the first. */
+int sp_special_again(const sp_special_nest *n, int use);
+
+#endif

@@ -1,0 +1,256 @@
+/* A kernel at work: operands packed, arguments filled, nests run one after the other, each shared by the threads. */
+#include "format/walk.h"
+#include "special/inside.h"
+#include "special/writer.h"
+#include "store/store.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ operands */
+static sparta_status check_operand(const sp_special *s, const sp_special_operand *o, const sparta_tensor *t)
+{
+    if (t->dtype != SPARTA_F32 && t->data)
+        return sp_fail(s->cx, SPARTA_E_UNSUPPORTED,
+                       "expression: %s is %s; kernels are generated for f32 alone", o->name,
+                       sparta_dtype_name(t->dtype));
+    if (t->data && t->rank != o->rank)
+        return sp_fail(s->cx, SPARTA_E_SHAPE, "expression: %s has %d dimensions, the expression gives it %d",
+                       o->name, t->rank, o->rank);
+    for (int d = 0; t->data && d < o->rank; d++)
+        if (t->dim[d] != o->dim[d])
+            return sp_fail(s->cx, SPARTA_E_SHAPE,
+                           "expression: %s has %lld elements in dimension %d, it should have %lld", o->name,
+                           (long long)t->dim[d], d, (long long)o->dim[d]);
+    if (t->data && !sp_tensor_contiguous(t))
+        return sp_fail(s->cx, SPARTA_E_SHAPE, "expression: %s does not lie row-major", o->name);
+    return SPARTA_OK;
+}
+
+/* The pattern of another operand, and values of its own, all 0. */
+static sparta_status place_like(sp_special_kernel *k, int at)
+{
+    const sp_packed *from = &k->packed[k->s->operand[at].like];
+    sp_packed *to = &k->packed[at];
+    *to = *from;
+    to->part = NULL;
+    to->values = (sparta_tensor){0};
+    if (from->parts) {
+        to->part = sp_alloc_array(k->s->cx, (size_t)from->parts, sizeof *to->part);
+        SP_NEED(k->s->cx, to->part);
+    }
+    for (int i = 0; i < SP_MAX(from->parts, 1); i++) {
+        const sp_packed *leaf = sp_packed_leaf(from, i);
+        sp_packed *mine = from->parts ? &to->part[i] : to;
+        if (from->parts) *mine = *leaf;
+        mine->values = (sparta_tensor){0};
+        SP_TRY(sp_tensor_alloc(k->s->cx, SPARTA_F32, leaf->values.rank, leaf->values.dim, &mine->values));
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status place_operand(sp_special_kernel *k, int at, const sparta_tensor *given)
+{
+    sp_special *s = k->s;
+    const sp_special_operand *o = &s->operand[at];
+    SP_TRY(check_operand(s, o, given));
+    if (!o->written && !given->data && sparta_tensor_elements(given))
+        return sp_fail(s->cx, SPARTA_E_USAGE, "expression: %s is read and nothing is given for it", o->name);
+    if (o->like >= 0) return SPARTA_OK; /* after the one that it is like */
+    sparta_tensor *t = &k->dense[at];
+    SP_TRY(sp_tensor_alloc(s->cx, SPARTA_F32, o->rank, o->dim, t));
+    if (given->data) memcpy(t->data, given->data, (size_t)sparta_tensor_elements(t) * 4);
+    if (!o->stored) return SPARTA_OK;
+    const sparta_status status = sp_store_pack(s->cx, &o->format, t, NULL, &k->packed[at]);
+    if (status) return sp_fail_in(s->cx, "%s", o->name);
+    sp_free(s->cx, t->data);
+    t->data = NULL;
+    return SPARTA_OK;
+}
+
+static void fill_leaf(sp_special_kernel *k, int at, int leaf, const sp_packed *p, const sp_level_view *view)
+{
+    const sp_special_operand *o = &k->s->operand[at];
+    void **array = k->array + o->array + leaf * (1 + 2 * SP_LEVELS);
+    long *size = k->size + SP_SPECIAL_INDICES + o->level + leaf * SP_LEVELS;
+    array[0] = p->values.data;
+    for (int l = 0; l < p->format.n; l++) {
+        array[1 + 2 * l] = p->pos[l].data;
+        array[2 + 2 * l] = p->crd[l].data;
+        size[l] = (long)(p->format.level[l].kind == SP_LEVEL_PACKED ? view[l].width : view[l].extent);
+    }
+}
+
+static sparta_status fill_operand(sp_special_kernel *k, int at)
+{
+    const sp_special_operand *o = &k->s->operand[at];
+    if (!o->stored) {
+        k->array[o->array] = k->dense[at].data;
+        for (int d = 0; d < o->rank; d++) k->size[SP_SPECIAL_INDICES + o->level + d] = (long)o->dim[d];
+        return SPARTA_OK;
+    }
+    if (sp_packed_leaves(&k->packed[at]) != o->leaves)
+        return sp_fail(k->s->cx, SPARTA_E_FORMAT, "expression: %s is stored in %d parts, its format has %d",
+                       o->name, sp_packed_leaves(&k->packed[at]), o->leaves);
+    for (int i = 0; i < o->leaves; i++) {
+        sp_level_view view[SP_LEVELS];
+        const sp_packed *leaf = sp_packed_leaf(&k->packed[at], i);
+        SP_TRY(sp_leaf_verify(k->s->cx, leaf, view));
+        fill_leaf(k, at, i, leaf, view);
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ limits */
+/* Steps of all loops of a nest: what its first needed operand stores, times all values of the indices that it does not have. */
+static double work_of(const sp_special_kernel *k, const sp_special_nest *n)
+{
+    const sp_special_use *lead = NULL;
+    double work = 1;
+    for (int u = n->uses - 1; u >= 0; u--)
+        if (n->use[u].needed) lead = &n->use[u];
+    if (lead)
+        work = (double)sparta_tensor_elements(&sp_packed_leaf(&k->packed[lead->operand], lead->leaf)->values);
+    for (int i = 0; i < k->s->indices; i++) {
+        bool used = false;
+        for (int u = 0; u < n->uses; u++) used |= sp_special_uses(k->s, &n->use[u], i);
+        if (used && !(lead && sp_special_uses(k->s, lead, i))) work *= (double)k->s->index[i].size;
+    }
+    return work;
+}
+
+static sparta_status check_work(const sp_special_kernel *k)
+{
+    for (int i = 0; i < k->s->nests; i++) {
+        const double work = work_of(k, k->s->nest[i]);
+        if (work > SP_SPECIAL_WORK)
+            return sp_fail(k->s->cx, SPARTA_E_LIMIT,
+                           "expression: its loops take %.3g steps, the most are %.3g; make it smaller", work,
+                           SP_SPECIAL_WORK);
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ making one */
+sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_special_kernel *k)
+{
+    *k = (sp_special_kernel){.s = s};
+    k->array = sp_arena_array(s->arena, (size_t)s->arrays + 1, sizeof *k->array);
+    k->size = sp_arena_array(s->arena, (size_t)(SP_SPECIAL_INDICES + s->levels + 1), sizeof *k->size);
+    SP_NEED(s->cx, k->array);
+    SP_NEED(s->cx, k->size);
+    for (int i = 0; i < s->indices; i++) k->size[i] = (long)s->index[i].size;
+    for (int i = 0; i < s->operands; i++) SP_TRY(place_operand(k, i, &operand[i]));
+    for (int i = 0; i < s->operands; i++)
+        if (s->operand[i].like >= 0) SP_TRY(place_like(k, i));
+    for (int i = 0; i < s->operands; i++) SP_TRY(fill_operand(k, i));
+    return check_work(k);
+}
+
+sparta_status sp_special_code(sp_special_kernel *k, const sp_object *o, const char *prefix)
+{
+    for (int i = 0; i < k->s->nests; i++) {
+        char symbol[64];
+        snprintf(symbol, sizeof symbol, "%s%d", prefix, i);
+        void *address = sp_jit_symbol(o, symbol);
+        if (!address) return sp_fail(k->s->cx, SPARTA_E_INTERNAL, "expression: the code has no %s", symbol);
+        memcpy(&k->entry[i], &address, sizeof address);
+    }
+    return SPARTA_OK;
+}
+
+sparta_status sp_special_build(sp_special *s, const sparta_tensor *operand, sp_target target,
+                               sp_special_kernel *k)
+{
+    sp_text text;
+    SP_TRY(sp_special_bind(s, operand, k));
+    sp_text_init(&text, s->cx);
+    sparta_status status = sp_special_text(s, target, &text);
+    const double begin = sp_now();
+    if (!status) status = sp_jit_get(s->cx, target, sp_text_str(&text), &k->object, &k->rung);
+    k->compile_ms = (sp_now() - begin) * 1e3;
+    sp_text_free(&text);
+    return status ? status : sp_special_code(k, k->object, "sp_special_");
+}
+
+/* ------------------------------------------------------------------ running */
+static void clear(const sp_special_kernel *k, int operand)
+{
+    const sp_special_operand *o = &k->s->operand[operand];
+    if (!o->stored) {
+        memset(k->dense[operand].data, 0, (size_t)sparta_tensor_elements(&k->dense[operand]) * 4);
+        return;
+    }
+    for (int i = 0; i < o->leaves; i++) {
+        const sparta_tensor *v = &sp_packed_leaf(&k->packed[operand], i)->values;
+        if (v->data) memset(v->data, 0, (size_t)sparta_tensor_elements(v) * 4);
+    }
+}
+
+static bool empty(const sp_special *s, const sp_special_nest *n)
+{
+    for (int i = 0; i < s->indices; i++)
+        for (int u = 0; u < n->uses && !s->index[i].size; u++)
+            if (sp_special_uses(s, &n->use[u], i)) return true;
+    return false;
+}
+
+typedef struct shared {
+    const sp_special_kernel *k;
+    int nest, parts;
+} shared;
+
+static void run_part(void *arg, int part)
+{
+    const shared *r = arg;
+    const struct sp_special_args a = {r->k->array, r->k->size, part, r->parts};
+    r->k->entry[r->nest](&a);
+}
+
+void sp_special_run(const sp_special_kernel *k, sp_pool *pool)
+{
+    const sp_special *s = k->s;
+    for (int i = 0; i < s->nests; i++) {
+        const sp_special_nest *n = s->nest[i];
+        const bool first = !i || s->nest[i - 1]->statement != n->statement;
+        if (first && !s->statement[n->statement].adds && (!sp_special_stores(s, i) || empty(s, n)))
+            clear(k, sp_special_target(n)->operand);
+        if (empty(s, n)) continue;
+        shared r = {k, i, pool && n->threads ? sp_pool_threads(pool) : 1};
+        if (r.parts > 1)
+            sp_pool_run(pool, run_part, &r);
+        else
+            run_part(&r, 0);
+    }
+}
+
+sparta_status sp_special_result(const sp_special_kernel *k, int operand, sparta_tensor *out)
+{
+    const sp_special_operand *o = &k->s->operand[operand];
+    SP_TRY(sp_tensor_alloc(k->s->cx, SPARTA_F32, o->rank, o->dim, out));
+    if (o->stored) {
+        const sparta_status status = sp_store_unpack(k->s->cx, &k->packed[operand], out);
+        if (status) sp_free(k->s->cx, out->data), *out = (sparta_tensor){0};
+        return status;
+    }
+    memcpy(out->data, k->dense[operand].data, (size_t)sparta_tensor_elements(out) * 4);
+    return SPARTA_OK;
+}
+
+void sp_special_close(sp_special_kernel *k)
+{
+    sp_special *s = k->s;
+    for (int i = 0; s && i < s->operands; i++) {
+        sp_free(s->cx, k->dense[i].data);
+        if (s->operand[i].like < 0) {
+            if (k->packed[i].rank || k->packed[i].parts || k->packed[i].values.data)
+                sp_packed_free(s->cx, &k->packed[i]);
+            continue;
+        }
+        for (int p = 0; p < k->packed[i].parts && k->packed[i].part; p++)
+            sp_free(s->cx, k->packed[i].part[p].values.data);
+        if (!k->packed[i].parts) sp_free(s->cx, k->packed[i].values.data);
+        sp_free(s->cx, k->packed[i].part);
+    }
+    if (k->object) sp_jit_close(k->object);
+    *k = (sp_special_kernel){0};
+}

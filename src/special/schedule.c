@@ -1,0 +1,482 @@
+/* Primitives: each is checked when it is applied, and changes the loops of one nest. The default of a nest is a text of them, applied as any other. */
+#include "special/inside.h"
+#include "special/known.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_ARGUMENTS = 24, MOST_PRIMITIVES = 64, MOST_UNROLL = 16, MOST_SUMS = 32 };
+
+typedef struct step {
+    char name[16];
+    int n;
+    char arg[MOST_ARGUMENTS][16];
+    char text[80]; /* for messages */
+} step;
+
+typedef struct work {
+    sp_special *s;
+    sp_special_nest *n;
+    const step *step;
+} work;
+
+#define REFUSE(w, ...) return refuse(w, __VA_ARGS__)
+static sparta_status refuse(const work *w, const char *format, ...) SP_PRINTF(2, 3);
+static sparta_status refuse(const work *w, const char *format, ...)
+{
+    char why[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    return sp_fail(w->s->cx, SPARTA_E_USAGE, "schedule: %s: %s", w->step->text, why);
+}
+
+static const char *names(const sp_special_nest *n, char out[320])
+{
+    size_t used = 0;
+    *out = 0;
+    for (int i = 0; i < n->loops && used < 300; i++)
+        used += (size_t)snprintf(out + used, 320 - used, "%s%s", i ? ", " : "", n->loop[i].name);
+    return out;
+}
+
+static sparta_status find_loop(const work *w, const char *name, int *out)
+{
+    char all[320];
+    for (int i = 0; i < w->n->loops; i++)
+        if (!strcmp(w->n->loop[i].name, name)) {
+            *out = i;
+            return SPARTA_OK;
+        }
+    REFUSE(w, "there is no loop '%s'; loops are %s", name, names(w->n, all));
+}
+
+/* ------------------------------------------------------------------ orders */
+/* Each loop over positions inside of those that say where they begin. */
+static sparta_status check_order(const work *w)
+{
+    const sp_special_nest *n = w->n;
+    bool bound[SP_SPECIAL_LOOPS] = {false};
+    for (int i = 0; i < n->loops; i++) {
+        const sp_special_loop *l = &n->loop[i];
+        if (!sp_special_opens(w->s, n, i, bound))
+            REFUSE(w,
+                   "%s goes over level %d of %s, which lies under loops that would come after it; keep those "
+                   "outside",
+                   l->name, l->level, w->s->operand[n->use[l->use].operand].name);
+        if (l->bind == SP_BIND_THREADS && i)
+            REFUSE(w, "%s is shared by threads and would not be the outermost loop", l->name);
+        if (l->bind == SP_BIND_UNROLL)
+            for (int k = i + 1; k < n->loops; k++)
+                if (n->loop[k].bind != SP_BIND_UNROLL)
+                    REFUSE(w, "%s is unrolled, and %s inside of it is not", l->name, n->loop[k].name);
+        if (l->bind == SP_BIND_VECTOR)
+            for (int k = i + 1; k < n->loops; k++)
+                if (n->loop[k].over != SP_OVER_MERGE && n->loop[k].digit.index == l->digit.index)
+                    REFUSE(w, "%s is in vectors and %s, a part of the same index, would be inside of it",
+                           l->name, n->loop[k].name);
+        bound[i] = true;
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status apply_reorder(work *w)
+{
+    int place[MOST_ARGUMENTS], loop[MOST_ARGUMENTS];
+    sp_special_nest old = *w->n;
+    for (int i = 0; i < w->step->n; i++) {
+        SP_TRY(find_loop(w, w->step->arg[i], &loop[i]));
+        for (int k = 0; k < i; k++)
+            if (loop[k] == loop[i]) REFUSE(w, "%s stands twice", w->step->arg[i]);
+        int at = i;
+        while (at && place[at - 1] > loop[i]) place[at] = place[at - 1], at--;
+        place[at] = loop[i];
+    }
+    for (int i = 0; i < w->step->n; i++) w->n->loop[place[i]] = old.loop[loop[i]];
+    const sparta_status status = check_order(w);
+    if (status) *w->n = old;
+    return status;
+}
+
+/* ------------------------------------------------------------------ the others */
+static sparta_status number(const work *w, const char *text, int64_t least, int64_t most, int64_t *out)
+{
+    if (!sp_parse_int(text, out) || *out < least || *out > most)
+        REFUSE(w, "'%s' is no whole number from %lld to %lld", text, (long long)least, (long long)most);
+    return SPARTA_OK;
+}
+
+static sparta_status new_name(const work *w, const char *name, int but)
+{
+    if (!(name[0] >= 'a' && name[0] <= 'z') || strlen(name) > 7 ||
+        strspn(name + 1, "0123456789") != strlen(name) - 1)
+        REFUSE(w, "'%s' is no name of a loop: a small letter, and digits", name);
+    for (int i = 0; i < w->n->loops; i++)
+        if (i != but && !strcmp(w->n->loop[i].name, name)) REFUSE(w, "there is a loop '%s' already", name);
+    for (int i = 0; i < w->s->indices; i++)
+        if (!strcmp(w->s->index[i].name, name)) REFUSE(w, "'%s' is an index of the expression", name);
+    return SPARTA_OK;
+}
+
+static sparta_status apply_split(work *w)
+{
+    const step *t = w->step;
+    sp_special_nest *n = w->n;
+    int64_t by;
+    int at;
+    SP_TRY(find_loop(w, t->arg[0], &at));
+    SP_TRY(number(w, t->arg[3], 2, 1 << 20, &by));
+    if (n->loop[at].over != SP_OVER_COUNT)
+        REFUSE(w, "%s goes over what %s stores, not over an index", t->arg[0],
+               w->s->operand[n->use[n->loop[at].use].operand].name);
+    if (n->loop[at].bind != SP_BIND_SERIAL) REFUSE(w, "%s is bound already; split it before", t->arg[0]);
+    SP_TRY(new_name(w, t->arg[1], at));
+    SP_TRY(new_name(w, t->arg[2], at));
+    if (!strcmp(t->arg[1], t->arg[2])) REFUSE(w, "both halves are called %s", t->arg[1]);
+    if (n->loops == SP_SPECIAL_LOOPS) REFUSE(w, "there are %d loops already", n->loops);
+    const sp_special_digit d = n->loop[at].digit;
+    if (d.modulus && d.modulus / d.weight % by)
+        REFUSE(w, "%s has %lld values, which %lld does not divide", t->arg[0],
+               (long long)(d.modulus / d.weight), (long long)by);
+    memmove(n->loop + at + 1, n->loop + at, (size_t)(n->loops - at) * sizeof *n->loop);
+    n->loops++;
+    memcpy(n->loop[at].name, t->arg[1], 8);
+    memcpy(n->loop[at + 1].name, t->arg[2], 8);
+    n->loop[at].digit = (sp_special_digit){d.index, d.modulus, d.weight * by};
+    n->loop[at + 1].digit = (sp_special_digit){d.index, d.weight * by, d.weight};
+    return SPARTA_OK;
+}
+
+/* Along the lanes an operand goes element by element: the last level is this part of the index, and nothing else depends on it. */
+static bool unit(const sp_special *s, const sp_special_use *u, sp_special_digit d)
+{
+    const int last = sp_special_levels(s, u) - 1;
+    if (!sp_special_uses(s, u, d.index)) return true;
+    if (u->sparse && !u->needed) return false;
+    for (int l = 0; l <= last; l++) {
+        if (!u->format) {
+            const sp_nest_axis *x = &s->access[u->access].axis[l];
+            for (int t = 0; t < x->n; t++)
+                if (x->term[t].loop == d.index && (l < last || x->term[t].times != 1)) return false;
+            continue;
+        }
+        const sp_special_digit of = sp_special_level_digit(s, u, l);
+        if (of.index < 0) return false;
+        if (of.index != d.index) continue;
+        if (l == last ? !sp_special_same(of, d) || !sp_special_level_dense(u, l)
+                      : !d.modulus || of.weight < d.modulus)
+            return false;
+    }
+    return true;
+}
+
+const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160])
+{
+    const sp_special_loop *l = &n->loop[at];
+    if (l->over != SP_OVER_COUNT) return "it goes over stored positions, which are no lanes";
+    if (l->digit.weight != 1) return "it goes in steps of more than one";
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].bind == SP_BIND_VECTOR && i != at) return "another loop is in vectors already";
+    for (int u = 0; u < n->uses; u++) {
+        const sp_special_operand *o = &s->operand[n->use[u].operand];
+        if (unit(s, &n->use[u], l->digit) &&
+            !(u == n->uses - 1 && o->like >= 0 && sp_special_uses(s, &n->use[u], l->digit.index)))
+            continue;
+        snprintf(why, 160, "elements of %s do not lie side by side along it", o->name);
+        return why;
+    }
+    /* A diagonal makes one index from another: all that follows would be vectors. */
+    for (int u = 0; u < n->uses; u++)
+        for (int k = 0; n->use[u].format && k < n->use[u].format->n; k++) {
+            int dim, other;
+            if (sp_special_diagonal(s, &n->use[u], k, &dim, &other) &&
+                (dim == l->digit.index || other == l->digit.index))
+                return "a diagonal depends on it";
+        }
+    return NULL;
+}
+
+static sparta_status apply_vectorize(work *w)
+{
+    char why[160];
+    int64_t vectors = 1;
+    int at;
+    SP_TRY(find_loop(w, w->step->arg[0], &at));
+    if (w->step->n > 1) SP_TRY(number(w, w->step->arg[1], 1, SP_SPECIAL_VECTORS, &vectors));
+    sp_special_loop *l = &w->n->loop[at], old = *l;
+    const char *refused = sp_special_vector_refused(w->s, w->n, at, why);
+    if (refused) REFUSE(w, "%s", refused);
+    if (l->bind != SP_BIND_SERIAL) REFUSE(w, "%s is bound already; say vectorize first", l->name);
+    l->bind = SP_BIND_VECTOR;
+    l->vectors = (int)vectors;
+    const sparta_status status = check_order(w);
+    if (status) *l = old;
+    return status;
+}
+
+static sparta_status apply_unroll(work *w)
+{
+    int at;
+    int64_t sums = 1;
+    SP_TRY(find_loop(w, w->step->arg[0], &at));
+    sp_special_loop *l = &w->n->loop[at];
+    const int64_t extent = l->over == SP_OVER_COUNT ? sp_special_extent(l->digit) : 0;
+    if (l->over != SP_OVER_COUNT) REFUSE(w, "%s goes over stored positions, as many as there are", l->name);
+    if (l->bind != SP_BIND_SERIAL) REFUSE(w, "%s is bound already", l->name);
+    if (!extent || extent > MOST_UNROLL)
+        REFUSE(w, "%s has %s values; split it into parts of at most %d", l->name,
+               extent ? "too many" : "a varying number of", MOST_UNROLL);
+    for (int i = 0; i < w->n->loops; i++) {
+        const sp_special_loop *o = &w->n->loop[i];
+        if (o == l || o->bind == SP_BIND_UNROLL) sums *= sp_special_extent(o->digit);
+        if (sums > MOST_SUMS * 8)
+            REFUSE(w, "more than %d copies of what is inside would be written", MOST_SUMS * 8);
+    }
+    l->bind = SP_BIND_UNROLL;
+    const sparta_status status = check_order(w);
+    if (status) l->bind = SP_BIND_SERIAL;
+    return status;
+}
+
+const char *sp_special_threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160])
+{
+    const sp_special_loop *l = &n->loop[at];
+    if (at) return "it is not the outermost loop; reorder first";
+    if (l->bind == SP_BIND_UNROLL) return "it is unrolled";
+    if (l->over == SP_OVER_MERGE) return "it is a search, which has one result";
+    if (!sp_special_in_result(s, n, l->digit.index)) {
+        snprintf(
+            why, 160,
+            "two threads would add to one element of %s, which does not have it; share a loop of the result",
+            s->operand[sp_special_target(n)->operand].name);
+        return why;
+    }
+    if (l->over == SP_OVER_SEGMENT) {
+        const sp_level *level = &n->use[l->use].format->level[l->level];
+        if (level->kind == SP_LEVEL_BITMAP) return "bits cannot be cut where a thread's share ends";
+        if (level->properties & (SP_PROP_NONUNIQUE | SP_PROP_NONORDERED) || !sp_special_ordered(level))
+            return "its coordinates may come again, and two threads would add to one element";
+    }
+    return NULL;
+}
+
+static sparta_status apply_threads(work *w)
+{
+    char why[160];
+    int at;
+    SP_TRY(find_loop(w, w->step->arg[0], &at));
+    const char *refused = sp_special_threads_refused(w->s, w->n, at, why);
+    if (refused) REFUSE(w, "%s", refused);
+    if (w->n->loop[at].bind == SP_BIND_SERIAL) w->n->loop[at].bind = SP_BIND_THREADS;
+    w->n->threads = true;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ texts */
+static const struct {
+    const char *name;
+    int fewest, most;
+    sparta_status (*apply)(work *w);
+    const char *example;
+} primitives[] = {
+#define SP_PRIMITIVE(name, fewest, most, example, what) {#name, fewest, most, apply_##name, example},
+#include "special/primitives.def"
+#undef SP_PRIMITIVE
+};
+
+static void skip(const char **p)
+{
+    while (**p == ' ' || **p == '\n' || **p == '\t' || **p == ';') (*p)++;
+}
+
+static bool word(const char **p, char out[16])
+{
+    size_t n = 0;
+    while (**p == ' ') (*p)++;
+    while (((*p)[n] >= 'a' && (*p)[n] <= 'z') || ((*p)[n] >= 'A' && (*p)[n] <= 'Z') ||
+           ((*p)[n] >= '0' && (*p)[n] <= '9') || (*p)[n] == '_')
+        if (++n == 16) return false;
+    memcpy(out, *p, n);
+    out[n] = 0;
+    *p += n;
+    while (**p == ' ') (*p)++;
+    return n > 0;
+}
+
+static sparta_status unreadable(sparta_ctx *cx, const char *from, const char *p)
+{
+    char near[24];
+    snprintf(near, sizeof near, "%.16s", p);
+    sp_clean(near);
+    return sp_fail(cx, SPARTA_E_USAGE, "schedule:%ld: a primitive such as vectorize(k,4) is expected at '%s'",
+                   (long)(p - from) + 1, near);
+}
+
+static sparta_status read_step(sparta_ctx *cx, const char *from, const char **p, step *out)
+{
+    const char *begin = *p;
+    *out = (step){0};
+    if (!word(p, out->name) || **p != '(') return unreadable(cx, from, begin);
+    do {
+        (*p)++;
+        if (out->n == MOST_ARGUMENTS || !word(p, out->arg[out->n++])) return unreadable(cx, from, *p);
+    } while (**p == ',');
+    if (**p != ')') return unreadable(cx, from, *p);
+    (*p)++;
+    snprintf(out->text, sizeof out->text, "%.*s", (int)SP_MIN(*p - begin, 79), begin);
+    return SPARTA_OK;
+}
+
+static sparta_status apply_step(work *w)
+{
+    const char *all[SP_COUNT(primitives)];
+    char hint[SP_HINT];
+    for (size_t i = 0; i < SP_COUNT(primitives); i++) {
+        all[i] = primitives[i].name;
+        if (strcmp(primitives[i].name, w->step->name)) continue;
+        if (w->step->n < primitives[i].fewest || w->step->n > primitives[i].most)
+            REFUSE(w, "it has %d arguments; say %s", w->step->n, primitives[i].example);
+        return primitives[i].apply(w);
+    }
+    REFUSE(w, "there is no such primitive%s",
+           sp_did_you_mean(w->step->name, all, (int)SP_COUNT(primitives),
+                           " (reorder, split, vectorize, unroll, threads)", hint));
+}
+
+sparta_status sp_special_apply(sp_special *s, sp_special_nest *n, const char *text)
+{
+    const char *p = text;
+    skip(&p);
+    for (int i = 0; *p; i++, skip(&p)) {
+        step t;
+        if (i == MOST_PRIMITIVES)
+            return sp_fail(s->cx, SPARTA_E_USAGE, "schedule: there are more than %d primitives",
+                           MOST_PRIMITIVES);
+        SP_TRY(read_step(s->cx, text, &p, &t));
+        SP_TRY(apply_step(&(work){s, n, &t}));
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ the default */
+/* Does no loop over positions need this one outside of it? */
+static bool movable(const sp_special *s, const sp_special_nest *n, int at)
+{
+    for (int i = 0; i < n->loops; i++) {
+        bool bound[SP_SPECIAL_LOOPS];
+        memset(bound, true, sizeof bound);
+        bound[at] = bound[i] = false;
+        if (i != at && !sp_special_opens(s, n, i, bound)) return false;
+    }
+    return true;
+}
+
+/* The loop whose values make the best lanes: one of the result rather than one that is summed, the longest part rather than a short one. */
+static int best_vector(const sp_special *s, const sp_special_nest *n)
+{
+    char why[160];
+    int best = -1, best_rank = -1;
+    for (int i = 0; i < n->loops; i++) {
+        if (sp_special_vector_refused(s, n, i, why)) continue;
+        if (!sp_special_in_result(s, n, n->loop[i].digit.index) && !movable(s, n, i)) continue;
+        const int64_t extent = sp_special_extent(n->loop[i].digit);
+        int uses = 0;
+        for (int u = 0; u < n->uses - 1; u++) uses += sp_special_uses(s, &n->use[u], n->loop[i].digit.index);
+        const int rank = (!extent || extent >= 16 ? 8 : 0) +
+                         (sp_special_in_result(s, n, n->loop[i].digit.index) ? 4 : 0) + SP_MIN(uses, 3);
+        if (rank > best_rank && (rank & 8)) best = i, best_rank = rank;
+    }
+    return best;
+}
+
+/* Short loops of blocks that can be written out: those of the result have a register each for every vector. */
+static bool short_loop(const sp_special_loop *l)
+{
+    const int64_t extent = l->over == SP_OVER_COUNT ? sp_special_extent(l->digit) : 0;
+    return extent > 1 && extent <= 8;
+}
+
+typedef struct ordering {
+    const sp_special *s;
+    const sp_special_nest *n;
+    sp_text *out;
+    bool taken[SP_SPECIAL_LOOPS];
+    int count;
+} ordering;
+
+static void say(ordering *o, int loop)
+{
+    sp_text_printf(o->out, "%s%s", o->count++ ? "," : "reorder(", o->n->loop[loop].name);
+    o->taken[loop] = true;
+}
+
+sparta_status sp_special_default(const sp_special *s, const sp_special_nest *n, sp_target target,
+                                 sp_text *out)
+{
+    const int vector = best_vector(s, n);
+    const bool along = vector >= 0 && sp_special_in_result(s, n, n->loop[vector].digit.index);
+    const int registers = target == SP_TARGET_AVX512 ? 16 : 8;
+    bool unrolled[SP_SPECIAL_LOOPS] = {false};
+    int64_t rows = 1, copies = 1;
+    for (int i = n->loops - 1; i >= 0 && vector >= 0 && along; i--) {
+        const bool result = sp_special_in_result(s, n, n->loop[i].digit.index);
+        const int64_t extent = short_loop(&n->loop[i]) && i != vector && movable(s, n, i)
+                                   ? sp_special_extent(n->loop[i].digit)
+                                   : 0;
+        if (!extent || copies * extent > 64 || (result && rows * extent > 8)) continue;
+        unrolled[i] = true;
+        copies *= extent;
+        if (result) rows *= extent;
+    }
+    ordering o = {.s = s, .n = n, .out = out};
+    for (int i = 0; i < n->loops; i++) o.taken[i] = unrolled[i] || i == vector;
+    /* Parts of the vector's index first, then it, so that everything inside works on one tile of columns. */
+    for (int i = 0; i < n->loops && along; i++)
+        if (i != vector && !unrolled[i] && n->loop[i].over == SP_OVER_COUNT &&
+            n->loop[i].digit.index == n->loop[vector].digit.index)
+            say(&o, i);
+    if (along) say(&o, vector);
+    for (int i = 0; i < n->loops; i++)
+        if (!o.taken[i]) say(&o, i);
+    if (vector >= 0 && !along) say(&o, vector);
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < n->loops; i++)
+            if (unrolled[i] && sp_special_in_result(s, n, n->loop[i].digit.index) == pass) say(&o, i);
+    if (o.count) sp_text_printf(out, ")");
+    if (vector >= 0)
+        sp_text_printf(out, "; vectorize(%s,%d)", n->loop[vector].name,
+                       (int)SP_MAX(1, SP_MIN(4, registers / rows)));
+    for (int i = n->loops - 1; i >= 0; i--)
+        if (unrolled[i] && sp_special_in_result(s, n, n->loop[i].digit.index))
+            sp_text_printf(out, "; unroll(%s)", n->loop[i].name);
+    for (int i = n->loops - 1; i >= 0; i--)
+        if (unrolled[i] && !sp_special_in_result(s, n, n->loop[i].digit.index))
+            sp_text_printf(out, "; unroll(%s)", n->loop[i].name);
+    return out->status;
+}
+
+/* Threads share the outermost loop where none of them meets another. */
+static sparta_status apply_default(sp_special *s, sp_special_nest *n, sp_target target)
+{
+    char why[160];
+    sp_text text;
+    sp_text_init(&text, s->cx);
+    sparta_status status = sp_special_default(s, n, target, &text);
+    if (!status) status = sp_special_apply(s, n, sp_text_str(&text));
+    sp_text_free(&text);
+    if (!status && n->loops && !sp_special_threads_refused(s, n, 0, why)) {
+        n->threads = true;
+        if (n->loop[0].bind == SP_BIND_SERIAL) n->loop[0].bind = SP_BIND_THREADS;
+    }
+    return status;
+}
+
+sparta_status sp_special_schedule(sp_special *s, const char *text, sp_target target)
+{
+    for (int i = 0; i < s->nests; i++) {
+        const sparta_status status =
+            text ? sp_special_apply(s, s->nest[i], text) : apply_default(s, s->nest[i], target);
+        if (status) return status;
+    }
+    return SPARTA_OK;
+}

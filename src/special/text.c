@@ -1,0 +1,469 @@
+/* A nest as C: the loops in their order, and in each what follows from it as soon as it does: indices, positions, elements.
+ *
+ * The state of the writer is copied for each loop, so that what a loop makes known is forgotten where it ends. Sums are kept in variables from the
+ * outermost place on where every loop inside is summed over, or unrolled. A loop in vectors is written twice: several vectors at a time, then what is
+ * left, one vector at a time with the lanes that there are. */
+#include "special/writer.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ lines */
+void sp_write_line(writer *w, const char *format, ...)
+{
+    va_list args;
+    sp_text_printf(w->out, "%*s", 4 * w->indent, "");
+    va_start(args, format);
+    sp_text_vprintf(w->out, format, args);
+    va_end(args);
+    sp_text_printf(w->out, "\n");
+}
+void sp_write_open(writer *w, const char *format, ...)
+{
+    va_list args;
+    sp_text_printf(w->out, "%*s", 4 * w->indent++, "");
+    va_start(args, format);
+    sp_text_vprintf(w->out, format, args);
+    va_end(args);
+    sp_text_printf(w->out, " {\n");
+    w->opened++;
+}
+void sp_write_block(writer *w)
+{
+    LINE(w, "{");
+    w->indent++, w->opened++;
+}
+void sp_write_close(writer *w)
+{
+    while (w->opened) {
+        w->opened--, w->indent--;
+        LINE(w, "}");
+    }
+}
+
+/* ------------------------------------------------------------------ the sums */
+/* A loop that the result does not have: what it does is summed. */
+static bool summed(const sp_special *s, const sp_special_nest *n, int loop)
+{
+    const sp_special_loop *l = &n->loop[loop];
+    if (l->over == SP_OVER_MERGE) return true;
+    if (l->digit.index >= 0 && sp_special_in_result(s, n, l->digit.index)) return false;
+    for (int u = 0; u < n->uses; u++) /* an end of a diagonal follows from the other, and from it */
+        for (int k = 0; n->use[u].needed && k < n->use[u].format->n; k++) {
+            int dim, other;
+            if (!sp_special_diagonal(s, &n->use[u], k, &dim, &other)) continue;
+            const bool mine =
+                l->digit.index < 0 ? l->use == u : l->digit.index == dim || l->digit.index == other;
+            if (mine && (sp_special_in_result(s, n, dim) || sp_special_in_result(s, n, other))) return false;
+        }
+    return true;
+}
+
+int sp_special_sums(const sp_special *s, const sp_special_nest *n)
+{
+    int at = n->loops;
+    while (at && (summed(s, n, at - 1) || n->loop[at - 1].bind == SP_BIND_UNROLL)) at--;
+    return at;
+}
+
+bool sp_special_stores(const sp_special *s, int nest)
+{
+    const sp_special_nest *n = s->nest[nest];
+    if (!n->whole || s->statement[n->statement].adds ||
+        (nest && s->nest[nest - 1]->statement == n->statement))
+        return false;
+    for (int l = 0; l < sp_special_sums(s, n); l++)
+        if (summed(s, n, l)) return false;
+    return true;
+}
+
+/* How many sums of one vector there are, and which one the unrolled loops are at. */
+static int sums(const writer *w)
+{
+    int64_t n = 1;
+    for (int l = 0; l < w->n->loops; l++)
+        if (w->n->loop[l].bind == SP_BIND_UNROLL && !summed(w->s, w->n, l))
+            n *= sp_special_extent(w->n->loop[l].digit);
+    return (int)n;
+}
+
+static int vector_loop(const sp_special_nest *n)
+{
+    for (int l = 0; l < n->loops; l++)
+        if (n->loop[l].bind == SP_BIND_VECTOR) return l;
+    return -1;
+}
+
+static int sum_vectors(const writer *w)
+{
+    const int v = vector_loop(w->n);
+    return v < 0 ? 1 : w->bound[v] ? w->vectors : w->n->loop[v].vectors;
+}
+
+/* ------------------------------------------------------------------ the body */
+static const char *lanes(const writer *w)
+{
+    return w->masked ? "lanes" : "LANES";
+}
+
+static void body(writer *w)
+{
+    const bool in_vectors = vector_loop(w->n) >= 0;
+    const bool across = in_vectors && summed(w->s, w->n, vector_loop(w->n));
+    for (int t = 0; t < (in_vectors ? w->vectors : 1); t++) {
+        sp_text e;
+        sp_text_init(&e, w->out->cx);
+        sp_write_expression(w, w->n->root, t, &e);
+        if (across && w->masked)
+            LINE(w, "sum%d_%d %c= first_vec(lanes, %s, 0.f);", w->copy, t, w->n->negative ? '-' : '+',
+                 sp_text_str(&e));
+        else
+            LINE(w, "sum%d_%d %c= %s;", w->copy, t, w->n->negative ? '-' : '+', sp_text_str(&e));
+        if (e.status && !w->out->status) w->out->status = e.status;
+        sp_text_free(&e);
+    }
+}
+
+static void store(writer *w, int nest_stores)
+{
+    const int u = w->n->uses - 1, v = vector_loop(w->n), vectors = sum_vectors(w);
+    char name[48], at[sizeof w->at[0]];
+    sp_write_name(w, u, name);
+    sp_write_result_place(w, at);
+    if (v >= 0 && !summed(w->s, w->n, v)) {
+        for (int t = 0; t < vectors; t++) {
+            char plus[32] = "";
+            if (t) snprintf(plus, sizeof plus, " + %d * LANES", t);
+            if (nest_stores)
+                LINE(w, "put_f32(%s_values + %s%s, sum%d_%d, %s);", name, at, plus, w->copy, t, lanes(w));
+            else
+                LINE(w, "put_f32(%s_values + %s%s, get_f32(%s_values + %s%s, %s) + sum%d_%d, %s);", name, at,
+                     plus, name, at, plus, lanes(w), w->copy, t, lanes(w));
+        }
+        return;
+    }
+    sp_text e;
+    sp_text_init(&e, w->out->cx);
+    for (int t = 0; t < vectors; t++) sp_text_printf(&e, "%ssum%d_%d", t ? " + " : "", w->copy, t);
+    LINE(w, v >= 0 ? "%s_values[%s] %s sum_vec(%s);" : "%s_values[%s] %s %s;", name, at,
+         nest_stores ? "=" : "+=", sp_text_str(&e));
+    sp_text_free(&e);
+}
+
+/* Each value of the unrolled loops from `at` on that the result has. */
+static void store_all(const writer *from, int at, int nest_stores)
+{
+    writer w = *from;
+    if (at == w.n->loops) {
+        w.opened = 0;
+        if (sums(&w) > 1) sp_write_block(&w);
+        sp_write_guard_result(&w);
+        sp_write_settle(&w, w.n->uses - 1);
+        store(&w, nest_stores);
+        sp_write_close(&w);
+        return;
+    }
+    const sp_special_loop *l = &w.n->loop[at];
+    if (l->bind != SP_BIND_UNROLL || summed(w.s, w.n, at)) {
+        store_all(&w, at + 1, nest_stores);
+        return;
+    }
+    for (int v = 0; v < (int)sp_special_extent(l->digit); v++) {
+        writer in = w;
+        snprintf(in.value[at], sizeof in.value[at], "%d", v);
+        in.bound[at] = true;
+        in.copy = w.copy * (int)sp_special_extent(l->digit) + v;
+        store_all(&in, at + 1, nest_stores);
+    }
+}
+
+/* ------------------------------------------------------------------ loops */
+static void walk(const writer *from, int at);
+
+static void inside(writer *in, int at)
+{
+    in->bound[at] = true;
+    in->last = at;
+    sp_write_settle(in, -1);
+    walk(in, at + 1);
+    sp_write_close(in);
+}
+
+/* Where a loop runs from and to; the share of a thread. */
+static void bounds(const writer *w, int at, const char *from, const char *to, const char *unit,
+                   char first[320], char end[320])
+{
+    if (at || !w->n->threads) {
+        snprintf(first, 320, "%s", from);
+        snprintf(end, 320, "%s", to);
+    } else if (!strcmp(from, "0")) {
+        snprintf(first, 320, "share(%s, a->part, a->parts, %s)", to, unit);
+        snprintf(end, 320, "share(%s, a->part + 1, a->parts, %s)", to, unit);
+    } else {
+        snprintf(first, 320, "%s + share(%s - (%s), a->part, a->parts, %s)", from, to, from, unit);
+        snprintf(end, 320, "%s + share(%s - (%s), a->part + 1, a->parts, %s)", from, to, from, unit);
+    }
+}
+
+static void count_loop(const writer *from, int at)
+{
+    writer w = *from;
+    const sp_special_loop *l = &w.n->loop[at];
+    char end[64], first[320], last[320];
+    sp_write_extent(&w, l->digit, end);
+    bounds(&w, at, "0", end, "1", first, last);
+    w.opened = 0;
+    if (at || !w.n->threads)
+        OPEN(&w, "for (long %s = 0; %s < %s; %s++)", l->name, l->name, last, l->name);
+    else
+        OPEN(&w, "for (long %s = %s, end = %s; %s < end; %s++)", l->name, first, last, l->name, l->name);
+    snprintf(w.value[at], sizeof w.value[at], "%s", l->name);
+    inside(&w, at);
+}
+
+static void vector_loops(const writer *from, int at)
+{
+    writer w = *from;
+    const sp_special_loop *l = &w.n->loop[at];
+    char end[64], first[320], last[320], unit[32];
+    const char *k = l->name;
+    w.opened = 0;
+    snprintf(unit, sizeof unit, "%d * LANES", l->vectors);
+    sp_write_vector_extent(&w, l->digit, end);
+    bounds(&w, at, "0", end, unit, first, last);
+    sp_write_block(&w);
+    LINE(&w, "const long end_%s = %s;", k, last);
+    LINE(&w, "long %s = %s;", k, first);
+    for (int tail = 0; tail < 2; tail++) {
+        writer in = w;
+        in.opened = 0;
+        in.masked = tail;
+        in.vectors = tail ? 1 : l->vectors;
+        if (!tail)
+            OPEN(&in, "for (; %s + %d * LANES <= end_%s; %s += %d * LANES)", k, l->vectors, k, k, l->vectors);
+        else {
+            OPEN(&in, "for (; %s < end_%s; %s += LANES)", k, k, k);
+            LINE(&in, "const long lanes = end_%s - %s < LANES ? end_%s - %s : LANES;", k, k, k, k);
+        }
+        snprintf(in.value[at], sizeof in.value[at], "%s", k);
+        inside(&in, at);
+    }
+    sp_write_close(&w);
+}
+
+static void unrolled_loop(const writer *from, int at)
+{
+    const sp_special_loop *l = &from->n->loop[at];
+    for (int v = 0; v < (int)sp_special_extent(l->digit); v++) {
+        writer w = *from;
+        w.opened = 0;
+        OPEN(&w, "/* %s = %d */", l->name, v);
+        snprintf(w.value[at], sizeof w.value[at], "%d", v);
+        if (!summed(w.s, w.n, at)) w.copy = from->copy * (int)sp_special_extent(l->digit) + v;
+        inside(&w, at);
+    }
+}
+
+static void segment_loop(const writer *from, int at)
+{
+    writer w = *from;
+    const sp_special_loop *l = &w.n->loop[at];
+    const sp_special_use *u = &w.n->use[l->use];
+    char begin[128], end[128], first[320], last[320], name[48], q[64], c[160];
+    const char *coordinate = l->name;
+    sp_write_name(&w, l->use, name);
+    snprintf(q, sizeof q, "%s_%d", name, l->level);
+    if (l->digit.index < 0) { /* a diagonal has no index of its own */
+        snprintf(w.value[at], sizeof w.value[at], "%.24s_d", name);
+        coordinate = w.value[at];
+    } else
+        snprintf(w.value[at], sizeof w.value[at], "%s", l->name);
+    w.opened = 0;
+    sp_write_segment(name, u->format, l->level, w.at[l->use], begin, end);
+    if (u->format->level[l->level].kind == SP_LEVEL_BITMAP) {
+        LINE(&w, "long %s = %s - 1;", q, begin);
+        OPEN(&w, "for (long byte = 0; byte < (%s_n%d + 7) / 8; byte += 8)", name, l->level);
+        OPEN(&w,
+             "for (unsigned long bits = bits_at(%s_crd%d + %s * ((%s_n%d + 7) / 8) + byte, (%s_n%d + 7) / 8 "
+             "- byte); bits; bits &= bits - 1)",
+             name, l->level, *w.at[l->use] ? w.at[l->use] : "0", name, l->level, name, l->level);
+        LINE(&w, "const long %s = 8 * byte + __builtin_ctzl(bits);", coordinate);
+        LINE(&w, "%s++;", q);
+    } else {
+        bounds(&w, at, begin, end, "1", first, last);
+        OPEN(&w, "for (long %s = %s, end%d = %s; %s < end%d; %s++)", q, first, at, last, q, at, q);
+        sp_write_coordinate(&w, l->use, l->level, w.at[l->use], q, c);
+        LINE(&w, "const long %s = %s;", coordinate, c);
+    }
+    snprintf(w.at[l->use], sizeof w.at[0], "%s", q);
+    w.levels[l->use] = l->level + 1;
+    inside(&w, at);
+}
+
+static void merge_loop(const writer *from, int at)
+{
+    writer w = *from;
+    const sp_special_loop *l = &w.n->loop[at];
+    char name[48], c[160], q[64];
+    sp_write_name(&w, l->use, name);
+    w.opened = 0;
+    sp_write_block(&w);
+    sp_write_level_text(&w, l->use, l->level, c);
+    sp_write_match(&w, name, l->use, w.n->use[l->use].format, l->level, w.at[l->use], c, q);
+    snprintf(w.at[l->use], sizeof w.at[0], "%s", q);
+    w.levels[l->use] = l->level + 1;
+    inside(&w, at);
+}
+
+/* The sums of all loops inside, from their start to where they are stored. */
+static void summing(const writer *from, int at)
+{
+    writer w = *from;
+    const bool in_vectors = vector_loop(w.n) >= 0;
+    const int n = sums(&w), vectors = sum_vectors(&w);
+    w.summing = true;
+    w.opened = 0;
+    for (int k = 0; k < n; k++)
+        for (int t = 0; t < vectors; t++)
+            LINE(&w, in_vectors ? "vec sum%d_%d = splat(0.f);" : "float sum%d_%d = 0.f;", k, t);
+    walk(&w, at);
+    w.copy = 0;
+    store_all(&w, at, sp_special_stores(w.s, w.number));
+    sp_write_close(&w);
+}
+
+static void walk(const writer *from, int at)
+{
+    if (!from->summing && at == sp_special_sums(from->s, from->n)) {
+        summing(from, at);
+        return;
+    }
+    writer w = *from;
+    if (at == w.n->loops) {
+        body(&w);
+        return;
+    }
+    const sp_special_loop *l = &w.n->loop[at];
+    if (l->over == SP_OVER_SEGMENT)
+        segment_loop(&w, at);
+    else if (l->over == SP_OVER_MERGE)
+        merge_loop(&w, at);
+    else if (l->bind == SP_BIND_VECTOR)
+        vector_loops(&w, at);
+    else if (l->bind == SP_BIND_UNROLL)
+        unrolled_loop(&w, at);
+    else
+        count_loop(&w, at);
+}
+
+/* ------------------------------------------------------------------ functions */
+static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *out)
+{
+    for (int i = 0; i < n->loops; i++) {
+        const sp_special_loop *l = &n->loop[i];
+        sp_text_printf(out, "%s%s", i ? " " : "", l->name);
+        if (l->over == SP_OVER_COUNT && sp_special_extent(l->digit))
+            sp_text_printf(out, ":%lld", (long long)sp_special_extent(l->digit));
+        if (l->over != SP_OVER_COUNT)
+            sp_text_printf(out, "@%s.%s.%d", l->over == SP_OVER_MERGE ? "merge" : "segment",
+                           s->operand[n->use[l->use].operand].name, l->level);
+        if (l->bind == SP_BIND_VECTOR) sp_text_printf(out, "*%d", l->vectors);
+        if (l->bind == SP_BIND_UNROLL) sp_text_printf(out, ".unroll");
+        if (!i && n->threads) sp_text_printf(out, ".threads");
+    }
+}
+
+/* A term as it was written, words by their names. */
+static void print_tree(const sp_special *s, int node, sp_text *out)
+{
+    const sp_special_node *t = &s->node[node];
+    if (t->kind == SP_TREE_NUMBER) {
+        sp_text_printf(out, "%g", t->number);
+        return;
+    }
+    if (t->kind == SP_TREE_ACCESS) {
+        sp_text_printf(out, "%s", s->operand[s->access[t->at].operand].name);
+        return;
+    }
+    const bool product = t->at == SP_NEST_mul;
+    if (!product) sp_text_printf(out, "%s(", sp_nest_word_row(t->at)->name);
+    for (int i = 0; i < t->n; i++) {
+        if (i) sp_text_printf(out, product ? "*" : ",");
+        print_tree(s, t->arg[i], out);
+    }
+    if (!product) sp_text_printf(out, ")");
+}
+
+void sp_special_print(const sp_special *s, sp_text *out)
+{
+    for (int i = 0; i < s->nests; i++) {
+        const sp_special_nest *n = s->nest[i];
+        sp_text_printf(out, "%d: ", i);
+        print_nest(s, n, out);
+        sp_text_printf(out, "; %s %s %s", s->operand[sp_special_target(n)->operand].name,
+                       sp_special_stores(s, i) ? "=" : "+=", n->negative ? "-" : "");
+        print_tree(s, n->root, out);
+        for (int u = 0; u < n->uses; u++)
+            if (n->use[u].needed && s->operand[n->use[u].operand].leaves > 1)
+                sp_text_printf(out, "; part %d of %s", n->use[u].leaf, s->operand[n->use[u].operand].name);
+        sp_text_printf(out, "\n");
+    }
+}
+
+static void function(const sp_special *s, int number, const char *prefix, sp_text *out)
+{
+    const sp_special_nest *n = s->nest[number];
+    writer *w = sp_arena_array(s->arena, 1, sizeof *w);
+    if (!w) {
+        out->status = sp_ctx_status(s->cx);
+        return;
+    }
+    *w = (writer){.s = s, .n = n, .out = out, .number = number, .last = -1};
+    sp_text_printf(out, "\n/* nest %d: ", number);
+    print_nest(s, n, out);
+    sp_text_printf(out, " */\nKERNEL void %s%d(const struct sp_special_args *a)\n{\n", prefix, number);
+    w->indent = 1;
+    sp_write_declare(w);
+    if (!n->threads) LINE(w, "if (a->part) return;");
+    sp_write_settle(w, -1);
+    walk(w, 0);
+    sp_write_close(w);
+    sp_text_printf(out, "}\n");
+}
+
+void sp_special_functions(const sp_special *s, const char *prefix, sp_text *out)
+{
+    sp_text_printf(out, "\n/* %s", s->text);
+    for (int i = 0; i < s->operands; i++)
+        if (s->operand[i].stored) {
+            sp_text_printf(out, "\n *     %s: ", s->operand[i].name);
+            sp_format_print(&s->operand[i].format, out);
+        }
+    sp_text_printf(out, " */\n");
+    for (int i = 0; i < s->nests; i++) function(s, i, prefix, out);
+}
+
+#define EMBED(symbol, file)                                                                                  \
+    __asm__(".pushsection .rodata\n.hidden sp_text_" symbol "\n.hidden sp_text_end_" symbol "\n"             \
+            ".global sp_text_" symbol "\n.global sp_text_end_" symbol "\n"                                   \
+            "sp_text_" symbol ":\n.incbin \"src/special/" file "\"\n"                                        \
+            "sp_text_end_" symbol ":\n.byte 0\n.popsection\n");
+EMBED("special_abi", "abi.h")
+EMBED("special_words", "words.h")
+extern const char sp_text_special_abi[], sp_text_end_special_abi[], sp_text_special_words[],
+    sp_text_end_special_words[];
+
+sparta_status sp_special_head(sp_target target, sp_text *out)
+{
+    SP_TRY(sp_emit_head(target, out));
+    sp_text_put(out, sp_text_special_abi, (size_t)(sp_text_end_special_abi - sp_text_special_abi));
+    sp_text_put(out, sp_text_special_words, (size_t)(sp_text_end_special_words - sp_text_special_words));
+    return out->status;
+}
+
+sparta_status sp_special_text(sp_special *s, sp_target target, sp_text *out)
+{
+    SP_TRY(sp_special_head(target, out));
+    sp_special_functions(s, "sp_special_", out);
+    return out->status;
+}

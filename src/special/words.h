@@ -1,0 +1,56 @@
+/* Words of specialised kernels that emit/words.h does not have: searches in levels, and shares of threads. Stands in every text; includes nothing. */
+#ifndef SP_SPECIAL_WORDS
+#define SP_SPECIAL_WORDS
+
+/* Where c stands in crd[from, to), which ascends; -1: nowhere. */
+#define FIND(name, T)                                                                                        \
+    INLINE long find_##name(const T *crd, long from, long to, long c)                                        \
+    {                                                                                                        \
+        while (from < to) {                                                                                  \
+            const long half = from + (to - from) / 2;                                                        \
+            if ((long)crd[half] == c) return half;                                                           \
+            if ((long)crd[half] < c)                                                                         \
+                from = half + 1;                                                                             \
+            else                                                                                             \
+                to = half;                                                                                   \
+        }                                                                                                    \
+        return -1;                                                                                           \
+    }
+FIND(u8, unsigned char)
+FIND(u16, unsigned short)
+FIND(u32, unsigned)
+FIND(u64, unsigned long)
+FIND(i32, int)
+FIND(i64, long)
+
+/* The position of bit c, when the first that is set has position `first`; -1: it is not set. */
+INLINE long find_bit(const unsigned char *bits, long c, long first)
+{
+    if (!(bits[c / 8] >> c % 8 & 1)) return -1;
+    for (long i = 0; i < c / 8; i++) first += __builtin_popcount(bits[i]);
+    return first + __builtin_popcount(bits[c / 8] & ((1u << c % 8) - 1));
+}
+/* Up to 64 bits, of n bytes. */
+INLINE unsigned long bits_at(const unsigned char *bits, long n)
+{
+    unsigned long v = 0;
+    if (n >= 8)
+        __builtin_memcpy(&v, bits, 8);
+    else
+        for (long i = 0; i < n; i++) v |= (unsigned long)bits[i] << 8 * i;
+    return v;
+}
+/* Coordinate q of segments of w, each of whole bytes, in 2 or 4 bits. */
+INLINE long narrow(const unsigned char *crd, long q, long w, int bits)
+{
+    const long each = 8 / bits, p = q / w, slot = q % w;
+    return crd[p * ((w + each - 1) / each) + slot / each] >> slot % each * bits & ((1 << bits) - 1);
+}
+/* Where part `part` of n steps begins, in whole units. */
+INLINE long share(long n, long part, long parts, long unit)
+{
+    const long units = (n + unit - 1) / unit, at = units * part / parts * unit;
+    return at < n ? at : n;
+}
+
+#endif

@@ -1,0 +1,646 @@
+/* What stands in the loops of a text: declarations, indices, positions, elements, searches. */
+#include "emit/spell.h"
+#include "special/writer.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ names and sizes */
+void sp_write_name(const writer *w, int use, char out[48])
+{
+    const int again = sp_special_again(w->n, use);
+    const char *name = w->s->operand[w->n->use[use].operand].name;
+    if (again)
+        snprintf(out, 48, "%.20s_%d", name, again + 1);
+    else
+        snprintf(out, 48, "%.20s", name);
+}
+
+/* Part (index % modulus) / weight of an index has so many values, when no block is cut short. */
+void sp_write_extent(const writer *w, sp_special_digit d, char out[64])
+{
+    const char *i = w->s->index[d.index].name;
+    if (d.modulus)
+        snprintf(out, 64, "%lld", (long long)(d.modulus / d.weight));
+    else if (d.weight > 1)
+        snprintf(out, 64, "(n_%s + %lld) / %lld", i, (long long)d.weight - 1, (long long)d.weight);
+    else
+        snprintf(out, 64, "n_%s", i);
+}
+
+/* The value of an index as its parts make it up; `but` is left out. */
+static void parts_of(const writer *w, int index, int but, char out[128])
+{
+    size_t used = 0;
+    *out = 0;
+    for (int l = 0; l < w->n->loops; l++) {
+        const sp_special_loop *o = &w->n->loop[l];
+        if (l == but || o->over == SP_OVER_MERGE || o->digit.index != index || used > 100) continue;
+        used += (size_t)snprintf(out + used, 128 - used, o->digit.weight > 1 ? "%s%s * %lld" : "%s%s",
+                                 used ? " + " : "", w->value[l], (long long)o->digit.weight);
+    }
+}
+
+static int parts(const writer *w, int index)
+{
+    int n = 0;
+    for (int l = 0; l < w->n->loops; l++)
+        n += w->n->loop[l].over != SP_OVER_MERGE && w->n->loop[l].digit.index == index;
+    return n;
+}
+
+void sp_write_vector_extent(const writer *w, sp_special_digit d, char out[64])
+{
+    char rest[128];
+    const char *i = w->s->index[d.index].name;
+    int self = 0;
+    while (!sp_special_same(w->n->loop[self].digit, d) || w->n->loop[self].over == SP_OVER_MERGE) self++;
+    parts_of(w, d.index, self, rest);
+    if (!d.modulus)
+        snprintf(out, 64, "n_%s", i);
+    else
+        snprintf(out, 64, "n_%s - (%.16s) < %lld ? n_%s - (%.16s) : %lld", i, rest, (long long)d.modulus, i,
+                 rest, (long long)d.modulus);
+}
+
+static int64_t fixed_extent(const sp_level *l)
+{
+    return l->map == SP_MAP_MOD ? l->c : l->map == SP_MAP_NEST ? l->c / l->inner : 0;
+}
+
+/* ------------------------------------------------------------------ level functions, from the columns of levels.def */
+static const struct {
+    const char *begin, *end, *coordinate;
+} functions[] = {
+#define SP_LEVEL(id, name, pos, crd, arguments, properties, begin, end, coordinate) {begin, end, coordinate},
+#include "format/levels.def"
+#undef SP_LEVEL
+};
+
+/* The array that holds a level's coordinates: its own, or the first of those that share one (aos). */
+static void crd_text(const char *name, const sp_format *f, int level, const char *q, char *out, size_t size)
+{
+    const sp_level *l = &f->level[level];
+    int head = level;
+    for (int h = 0; h < level; h++)
+        if (level < h + sp_level_shares(f, h)) {
+            head = h;
+            break;
+        }
+    const int step = sp_level_shares(f, head);
+    if (l->crd_bits)
+        snprintf(out, size, "narrow(%s_crd%d, %s, %lld, %d)", name, level, q, (long long)l->w, l->crd_bits);
+    else if (step > 1)
+        snprintf(out, size, "%s_crd%d[%s * %d + %d]", name, head, q, step, level - head);
+    else
+        snprintf(out, size, "%s_crd%d[%s]", name, level, q);
+}
+
+static void width_text(const char *name, const sp_level *l, int level, char out[48])
+{
+    if (l->w)
+        snprintf(out, 48, "%lld", (long long)l->w);
+    else
+        snprintf(out, 48, "%s_n%d", name, level);
+}
+
+/* Words of a column, in their place: p, q, N, W, pos, crd(q). */
+static void paste(const char *column, const char *name, const sp_format *f, int level, const char *p,
+                  const char *q, char *out, size_t size)
+{
+    const sp_level *l = &f->level[level];
+    size_t used = 0;
+    *out = 0;
+    for (const char *c = column; *c && used + 1 < size;) {
+        char word[160] = {*c, 0};
+        size_t n = 0;
+        while (isalpha((unsigned char)c[n])) n++;
+        if (n == 1 && *c == 'p') {
+            snprintf(word, sizeof word, "%s", *p ? p : "0");
+        } else if (n == 1 && *c == 'q') {
+            snprintf(word, sizeof word, "%s", q);
+        } else if (n == 1 && *c == 'N') {
+            if (fixed_extent(l))
+                snprintf(word, sizeof word, "%lld", (long long)fixed_extent(l));
+            else
+                snprintf(word, sizeof word, "%s_n%d", name, level);
+        } else if (n == 1 && *c == 'W') {
+            char width[48];
+            width_text(name, l, level, width);
+            snprintf(word, sizeof word, "%s", width);
+        } else if (n == 3 && !strncmp(c, "pos", 3)) {
+            snprintf(word, sizeof word, "%s_pos%d", name, level);
+        } else if (n == 3 && !strncmp(c, "crd(q)", 6)) {
+            crd_text(name, f, level, q, word, sizeof word);
+            n = 6;
+        }
+        c += n ? n : 1;
+        used += (size_t)snprintf(out + used, size - used, "%s", word);
+    }
+}
+
+void sp_write_segment(const char *name, const sp_format *f, int level, const char *parent, char begin[128],
+                      char end[128])
+{
+    const sp_level_kind kind = f->level[level].kind;
+    paste(functions[kind].begin, name, f, level, parent, "", begin, 128);
+    paste(functions[kind].end, name, f, level, parent, "", end, 128);
+}
+
+/* Of a diagonal j-i: as it is said, from 1 - n on; where it is not stored it is counted from 0. */
+static void from_origin(const writer *w, int use, const sp_format *f, int level, char sign, char *out,
+                        size_t size)
+{
+    const sp_level *l = &f->level[level];
+    const size_t used = strlen(out);
+    if (l->map != SP_MAP_SUB || l->kind != SP_LEVEL_DENSE) return;
+    const int other = sp_special_plain(&w->s->access[w->n->use[use].access].axis[l->other]);
+    snprintf(out + used, size - used, " %c (1 - n_%s)", sign, w->s->index[other].name);
+}
+
+static void coordinate_of(const writer *w, const char *name, int use, const sp_format *f, int level,
+                          const char *parent, const char *q, char out[160])
+{
+    paste(functions[f->level[level].kind].coordinate, name, f, level, parent, q, out, 160);
+    from_origin(w, use, f, level, '+', out, 160);
+}
+
+void sp_write_coordinate(const writer *w, int use, int level, const char *parent, const char *q,
+                         char out[160])
+{
+    char name[48];
+    sp_write_name(w, use, name);
+    coordinate_of(w, name, use, w->n->use[use].format, level, parent, q, out);
+}
+
+/* ------------------------------------------------------------------ coordinates that are known */
+static const char *index_text(const writer *w, int index)
+{
+    return w->index[index];
+}
+
+static void axis_text(const writer *w, const sp_nest_axis *x, char out[160])
+{
+    size_t used = 0;
+    for (int t = 0; t < x->n; t++) {
+        const int64_t times = x->term[t].times;
+        used += (size_t)snprintf(out + used, 160 - used, times == 1 ? "%s%s" : "%s%s * %lld", t ? " + " : "",
+                                 index_text(w, x->term[t].loop), (long long)times);
+    }
+    if (x->plus || !x->n) snprintf(out + used, 160 - used, x->n ? " + %lld" : "%lld", (long long)x->plus);
+}
+
+static void digit_text(const writer *w, sp_special_digit d, char out[160])
+{
+    const int loop = sp_special_digit_loop(w->n, d, w->bound);
+    if (loop >= 0)
+        snprintf(out, 160, "%s", w->value[loop]);
+    else if (d.modulus && d.weight > 1)
+        snprintf(out, 160, "%s %% %lld / %lld", index_text(w, d.index), (long long)d.modulus,
+                 (long long)d.weight);
+    else if (d.modulus)
+        snprintf(out, 160, "%s %% %lld", index_text(w, d.index), (long long)d.modulus);
+    else if (d.weight > 1)
+        snprintf(out, 160, "%s / %lld", index_text(w, d.index), (long long)d.weight);
+    else
+        snprintf(out, 160, "%s", index_text(w, d.index));
+}
+
+/* Of a level of a leaf of the use; the format is given, since a search goes over several. */
+static void known_coordinate(const writer *w, int use, const sp_format *f, int level, char out[160])
+{
+    sp_special_use u = w->n->use[use];
+    int dim, other;
+    u.format = f;
+    if (sp_special_diagonal(w->s, &u, level, &dim, &other))
+        snprintf(out, 160, "%s %c %s", index_text(w, dim), f->level[level].map == SP_MAP_SUB ? '-' : '+',
+                 index_text(w, other));
+    else
+        digit_text(w, sp_special_level_digit(w->s, &u, level), out);
+}
+
+void sp_write_level_text(const writer *w, int use, int level, char out[160])
+{
+    const sp_special_use *u = &w->n->use[use];
+    if (u->format)
+        known_coordinate(w, use, u->format, level, out);
+    else
+        axis_text(w, &w->s->access[u->access].axis[level], out);
+}
+
+/* Can what is asked for be told with the loops that are open? */
+static bool has_text(const writer *w, int use, int level)
+{
+    const sp_special_use *u = &w->n->use[use];
+    int dim, other;
+    if (!u->format) {
+        const sp_nest_axis *x = &w->s->access[u->access].axis[level];
+        for (int t = 0; t < x->n; t++)
+            if (!*w->index[x->term[t].loop]) return false;
+        return true;
+    }
+    if (sp_special_diagonal(w->s, u, level, &dim, &other)) return *w->index[dim] && *w->index[other];
+    const sp_special_digit d = sp_special_level_digit(w->s, u, level);
+    return sp_special_digit_loop(w->n, d, w->bound) >= 0 || *w->index[d.index];
+}
+
+/* ------------------------------------------------------------------ searches */
+static const char *crd_type(const sp_level *l)
+{
+    return sparta_dtype_name(l->crd);
+}
+
+void sp_write_match(writer *w, const char *name, int use, const sp_format *f, int level, const char *parent,
+                    const char *c, char q[64])
+{
+    const sp_level *l = &f->level[level];
+    char begin[128], end[128], at[160];
+    snprintf(q, 64, "%s_%d", name, level);
+    sp_write_segment(name, f, level, parent, begin, end);
+    if (sp_special_ordered(l) && sp_level_shares(f, level) == 1) {
+        LINE(w, "const long %s = find_%s(%s_crd%d, %s, %s, %s);", q, crd_type(l), name, level, begin, end, c);
+        OPEN(w, "if (%s >= 0)", q);
+    } else if (l->kind == SP_LEVEL_BITMAP) {
+        LINE(w, "const long %s = find_bit(%s_crd%d + %s * ((%s_n%d + 7) / 8), %s, %s);", q, name, level,
+             *parent ? parent : "0", name, level, c, begin);
+        OPEN(w, "if (%s >= 0)", q);
+    } else {
+        OPEN(w, "for (long %s = %s; %s < %s; %s++)", q, begin, q, end, q);
+        coordinate_of(w, name, use, f, level, parent, q, at);
+        LINE(w, "if (%s != %s) continue;", at, c);
+    }
+}
+
+static void position(writer *w, const char *name, const sp_format *f, int level, const char *parent,
+                     const char *c, char q[64])
+{
+    char n[48];
+    if (f && fixed_extent(&f->level[level]))
+        snprintf(n, sizeof n, "%lld", (long long)fixed_extent(&f->level[level]));
+    else
+        snprintf(n, sizeof n, "%s_n%d", name, level);
+    if (!*parent && strspn(c, "0123456789abcdefghijklmnopqrstuvwxyz_") == strlen(c)) {
+        snprintf(q, 64, "%s", c);
+        return;
+    }
+    snprintf(q, 64, "%s_%d", name, level);
+    if (*parent)
+        LINE(w, "const long %s = %s * %s + %s;", q, parent, n, c);
+    else
+        LINE(w, "const long %s = %s;", q, c);
+}
+
+/* The element of an operand that the term does without, looked up in each of its parts: 0 where there is none. */
+static void look_up(writer *w, int use)
+{
+    const sp_special_operand *o = &w->s->operand[w->n->use[use].operand];
+    char name[48], part[64], parent[64], c[160], q[64];
+    sp_write_name(w, use, name);
+    LINE(w, "float %s_found = 0.f;", name);
+    for (int leaf = 0; leaf < o->leaves; leaf++) {
+        const sp_format *f = sp_special_leaf(o, leaf);
+        const int opened = w->opened;
+        sp_special_use u = w->n->use[use];
+        u.format = f;
+        snprintf(part, sizeof part, "%s_p%d", name, leaf);
+        *parent = 0;
+        OPEN(w, "/* part %d */", leaf);
+        for (int l = 0; l < f->n; l++) {
+            known_coordinate(w, use, f, l, c);
+            if (sp_special_level_dense(&u, l))
+                position(w, part, f, l, parent, c, q);
+            else
+                sp_write_match(w, part, use, f, l, parent, c, q);
+            snprintf(parent, sizeof parent, "%s", q);
+        }
+        LINE(w, "%s_found += %s_values[%s];", name, part, parent);
+        while (w->opened > opened) {
+            w->opened--, w->indent--;
+            LINE(w, "}");
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ settling */
+/* Is the whole value of an index asked for, not only its parts? */
+static bool wanted(const writer *w, int index)
+{
+    for (int u = 0; u < w->n->uses; u++) {
+        const sp_special_use *use = &w->n->use[u];
+        if (!sp_special_uses(w->s, use, index)) continue;
+        if (!use->format) return true;
+        for (int l = 0; l < use->format->n; l++) {
+            int dim, other;
+            bool all[SP_SPECIAL_LOOPS];
+            memset(all, true, sizeof all);
+            if (sp_special_diagonal(w->s, use, l, &dim, &other)) {
+                if (dim == index || other == index) return true;
+                continue;
+            }
+            const sp_special_digit d = sp_special_level_digit(w->s, use, l);
+            if (d.index == index && sp_special_digit_loop(w->n, d, all) < 0) return true;
+        }
+    }
+    return false;
+}
+
+static bool all_bound(const writer *w, int index)
+{
+    int64_t sum = 0;
+    for (int l = 0; l < w->n->loops; l++) {
+        if (w->n->loop[l].over == SP_OVER_MERGE || w->n->loop[l].digit.index != index) continue;
+        if (!w->bound[l]) return false;
+        sum++;
+    }
+    return sum > 0;
+}
+
+/* Slots of the last block that are too many hold 0 in an operand that the term needs, which makes it 0. */
+static bool zero_outside(const writer *w, int loop)
+{
+    for (int u = 0; u < w->n->uses; u++)
+        for (int l = 0; w->n->use[u].needed && l < w->n->use[u].format->n; l++)
+            if (sp_special_same(sp_special_level_digit(w->s, &w->n->use[u], l), w->n->loop[loop].digit))
+                return true;
+    return false;
+}
+
+static void complete(writer *w, int index)
+{
+    const char *name = w->s->index[index].name;
+    const int last = w->last;
+    char value[128];
+    w->complete[index] = true;
+    parts_of(w, index, -1, value);
+    if (parts(w, index) == 1 && last >= 0) {
+        int only = 0;
+        while (w->n->loop[only].over == SP_OVER_MERGE || w->n->loop[only].digit.index != index) only++;
+        memcpy(w->index[index], w->value[only], sizeof w->index[0]);
+        return;
+    }
+    const bool unrolled =
+        last >= 0 && w->n->loop[last].bind == SP_BIND_UNROLL && w->n->loop[last].digit.index == index;
+    const bool vector =
+        last >= 0 && w->n->loop[last].bind == SP_BIND_VECTOR && w->n->loop[last].digit.index == index;
+    const bool want = wanted(w, index);
+    const bool spare = unrolled && (sp_special_in_result(w->s, w->n, index) || zero_outside(w, last));
+    if (!vector && !spare) OPEN(w, "if (%s < n_%s)", value, name);
+    if (want && spare)
+        LINE(w, "const long %s = %s < n_%s ? %s : n_%s - 1;", name, value, name, value, name);
+    else if (want)
+        LINE(w, "const long %s = %s;", name, value);
+    if (want) snprintf(w->index[index], sizeof w->index[0], "%s", name);
+}
+
+/* One end of a diagonal from the other. */
+static bool derive(writer *w, int use)
+{
+    const sp_special_use *u = &w->n->use[use];
+    for (int l = 0; u->needed && l < u->format->n; l++) {
+        int dim, other;
+        if (!sp_special_diagonal(w->s, u, l, &dim, &other)) continue;
+        const int loop = sp_special_loop_of(w->n, use, l);
+        if (loop < 0 || w->n->loop[loop].over == SP_OVER_MERGE || !w->bound[loop] ||
+            !*w->index[dim] == !*w->index[other])
+            return false;
+        const bool add = u->format->level[l].map == SP_MAP_ADD;
+        const int to = *w->index[dim] ? other : dim, from = to == dim ? other : dim;
+        const char *name = w->s->index[to].name, *d = w->value[loop], *x = w->index[from];
+        if (add)
+            LINE(w, "const long %s = %s - %s;", name, d, x);
+        else if (to == dim)
+            LINE(w, "const long %s = %s + %s;", name, x, d);
+        else
+            LINE(w, "const long %s = %s - %s;", name, x, d);
+        OPEN(w, "if (%s >= 0 && %s < n_%s)", name, name, name);
+        snprintf(w->index[to], sizeof w->index[0], "%s", name);
+        w->complete[to] = true;
+        return true;
+    }
+    return false;
+}
+
+static bool in_lanes(const writer *w, int use)
+{
+    for (int l = 0; l < w->n->loops; l++)
+        if (w->n->loop[l].bind == SP_BIND_VECTOR)
+            return sp_special_uses(w->s, &w->n->use[use], w->n->loop[l].digit.index);
+    return false;
+}
+static bool has_vectors(const writer *w)
+{
+    for (int l = 0; l < w->n->loops; l++)
+        if (w->n->loop[l].bind == SP_BIND_VECTOR) return true;
+    return false;
+}
+
+/* The element, or the vectors of them, into variables. */
+static void load(writer *w, int use)
+{
+    const sp_special_use *u = &w->n->use[use];
+    const bool found = u->sparse && !u->needed;
+    char name[48], value[128];
+    sp_write_name(w, use, name);
+    w->loaded[use] = true;
+    if (found) look_up(w, use);
+    const char *at = *w->at[use] ? w->at[use] : "0";
+    if (!found && in_lanes(w, use)) {
+        bool several = false;
+        for (int l = 0; l < w->n->loops; l++) several |= w->n->loop[l].bind == SP_BIND_UNROLL && !w->bound[l];
+        for (int t = 0; t < w->vectors; t++) {
+            char plus[24] = "";
+            if (t) snprintf(plus, sizeof plus, " + %d * LANES", t);
+            LINE(w, "vec %s_v%d = get_f32(%s_values + %s%s, %s);", name, t, name, at, plus,
+                 w->masked ? "lanes" : "LANES");
+            if (several) LINE(w, "PIN(%s_v%d);", name, t);
+        }
+        return;
+    }
+    if (found)
+        snprintf(value, sizeof value, "%s_found", name);
+    else
+        snprintf(value, sizeof value, "%s_values[%s]", name, at);
+    LINE(w, has_vectors(w) ? "const vec %s_v = splat(%s);" : "const float %s_v = %s;", name, value);
+}
+
+static bool advance(writer *w, int use)
+{
+    const sp_special_use *u = &w->n->use[use];
+    const int levels = sp_special_levels(w->s, u);
+    char name[48], c[160], q[64];
+    if (w->levels[use] == levels) return false;
+    const int l = w->levels[use];
+    if (sp_special_loop_of(w->n, use, l) >= 0 || !sp_special_level_dense(u, l) || !has_text(w, use, l))
+        return false;
+    sp_write_level_text(w, use, l, c);
+    if (u->sparse && !u->needed) { /* looked up: that its indices are there is enough */
+        w->levels[use]++;
+        return true;
+    }
+    sp_write_name(w, use, name);
+    position(w, name, u->format, l, w->at[use], c, q);
+    snprintf(w->at[use], sizeof w->at[0], "%s", q);
+    w->levels[use]++;
+    return true;
+}
+
+/* An operand goes along the lanes once their loop is open: its position before is that of no element. */
+static bool ready(const writer *w, int use)
+{
+    if (w->loaded[use] || w->levels[use] < sp_special_levels(w->s, &w->n->use[use])) return false;
+    return !in_lanes(w, use) || w->vectors;
+}
+
+void sp_write_settle(writer *w, int only)
+{
+    bool more = true;
+    const int uses = w->n->uses;
+    while (more) {
+        more = false;
+        for (int i = 0; i < w->s->indices; i++)
+            if (!w->complete[i] && all_bound(w, i)) complete(w, i), more = true;
+        for (int u = 0; u < uses; u++) {
+            if (only >= 0 ? u != only : u == uses - 1) continue;
+            if (only < 0) more |= derive(w, u);
+            more |= advance(w, u);
+            if (only < 0 && ready(w, u)) load(w, u), more = true;
+        }
+    }
+}
+
+void sp_write_guard_result(writer *w)
+{
+    for (int i = 0; i < w->s->indices; i++) {
+        char value[128];
+        if (w->complete[i] || !all_bound(w, i) || !sp_special_in_result(w->s, w->n, i)) continue;
+        parts_of(w, i, -1, value);
+        w->complete[i] = true;
+        OPEN(w, "if (%s < n_%s)", value, w->s->index[i].name);
+        if (wanted(w, i)) {
+            LINE(w, "const long %s = %s;", w->s->index[i].name, value);
+            snprintf(w->index[i], sizeof w->index[0], "%s", w->s->index[i].name);
+        }
+    }
+}
+
+void sp_write_result_place(const writer *w, char out[64])
+{
+    const sp_special_use *t = sp_special_target(w->n);
+    int use = w->n->uses - 1;
+    const int like = w->s->operand[t->operand].like;
+    for (int u = 0; u < w->n->uses - 1 && like >= 0; u++) {
+        bool same = w->n->use[u].operand == like && w->n->use[u].needed;
+        for (int d = 0; same && d < w->s->operand[like].rank; d++)
+            same = sp_special_plain(&w->s->access[w->n->use[u].access].axis[d]) ==
+                   sp_special_plain(&w->s->access[t->access].axis[d]);
+        if (same) {
+            use = u;
+            break;
+        }
+    }
+    snprintf(out, 64, "%s", *w->at[use] ? w->at[use] : "0");
+}
+
+/* ------------------------------------------------------------------ expressions */
+static void number_text(double v, bool vectors, sp_text *out)
+{
+    char s[40];
+    for (int digits = 1; digits <= 9; digits++) {
+        double back;
+        snprintf(s, sizeof s, "%.*e", digits, v);
+        for (char *c = s; *c; c++)
+            if (*c == ',') *c = '.';
+        if (sp_parse_double(s, &back) && (float)back == (float)v) break;
+    }
+    sp_text_printf(out, vectors ? "splat(%sf)" : "%sf", s);
+}
+
+void sp_write_expression(const writer *w, int node, int t, sp_text *out)
+{
+    const sp_special_node *x = &w->s->node[node];
+    const bool vectors = has_vectors(w);
+    char name[48];
+    if (x->kind == SP_TREE_NUMBER) {
+        number_text(x->number, vectors, out);
+        return;
+    }
+    if (x->kind == SP_TREE_ACCESS) {
+        int use = 0;
+        while (w->n->use[use].access != x->at) use++;
+        sp_write_name(w, use, name);
+        const bool along = in_lanes(w, use) && !(w->n->use[use].sparse && !w->n->use[use].needed);
+        sp_text_printf(out, along ? "%s_v%d" : "%s_v", name, t);
+        return;
+    }
+    /* An operator is one of floats too; a function is asked of vectors. */
+    const char *how = sp_spell_word(x->at);
+    const bool plain = vectors || (!strchr(how, '(') && !strchr(how, '['));
+    sp_text_printf(out, plain ? "(" : "((");
+    for (const char *c = how; *c; c++) {
+        if (*c != '$') {
+            sp_text_printf(out, "%c", *c);
+            continue;
+        }
+        if (!plain) sp_text_printf(out, "splat(");
+        sp_write_expression(w, x->arg[*++c - '0'], t, out);
+        if (!plain) sp_text_printf(out, ")");
+    }
+    sp_text_printf(out, plain ? ")" : ")[0])");
+}
+
+/* ------------------------------------------------------------------ declarations */
+static const char *index_type(sparta_dtype d)
+{
+    switch (d) {
+    case SPARTA_U8: return "unsigned char";
+    case SPARTA_U16: return "unsigned short";
+    case SPARTA_U32: return "unsigned";
+    case SPARTA_U64: return "unsigned long";
+    case SPARTA_I64: return "long";
+    default: return "int";
+    }
+}
+
+static void declare_leaf(writer *w, const char *name, const sp_special_operand *o, int leaf)
+{
+    const sp_format *f = sp_special_leaf(o, leaf);
+    const int first = o->array + leaf * (1 + 2 * SP_LEVELS),
+              sizes = SP_SPECIAL_INDICES + o->level + leaf * SP_LEVELS;
+    const int levels = f ? f->n : o->rank;
+    for (int l = 0; l < levels; l++) {
+        const sp_level *v = f ? &f->level[l] : NULL;
+        LINE(w, "const long %s_n%d = a->size[%d];", name, l, sizes + l);
+        if (v && sp_level_table[v->kind].has_pos)
+            LINE(w, "const %s *const %s_pos%d = a->array[%d];", index_type(v->pos), name, l,
+                 first + 1 + 2 * l);
+        if (v && sp_level_table[v->kind].crd_kind != SP_CRD_NONE)
+            LINE(w, "const %s *const %s_crd%d = a->array[%d];",
+                 v->crd_bits || v->kind == SP_LEVEL_BITMAP ? "unsigned char" : index_type(v->crd), name, l,
+                 first + 2 + 2 * l);
+    }
+}
+
+void sp_write_declare(writer *w)
+{
+    const sp_special_nest *n = w->n;
+    bool own = false;
+    for (int i = 0; i < w->s->indices; i++) {
+        bool used = false;
+        for (int u = 0; u < n->uses; u++) used |= sp_special_uses(w->s, &n->use[u], i);
+        if (used) LINE(w, "const long n_%s = a->size[%d];", w->s->index[i].name, i);
+    }
+    for (int u = 0; u < n->uses - 1; u++) own |= n->use[u].operand == sp_special_target(n)->operand;
+    for (int u = 0; u < n->uses; u++) {
+        const sp_special_operand *o = &w->s->operand[n->use[u].operand];
+        const bool result = u == n->uses - 1, found = n->use[u].leaf < 0;
+        char name[48], part[64];
+        sp_write_name(w, u, name);
+        for (int leaf = found ? 0 : n->use[u].leaf; leaf <= (found ? o->leaves - 1 : n->use[u].leaf);
+             leaf++) {
+            snprintf(part, sizeof part, found ? "%s_p%d" : "%s", name, leaf);
+            if (!result || o->like < 0) declare_leaf(w, part, o, leaf);
+            LINE(w, "%sfloat *%sconst %s_values = a->array[%d];", result ? "" : "const ",
+                 own ? "" : "restrict ", part, o->array + leaf * (1 + 2 * SP_LEVELS));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+/* What text.c and write.c share: the state of a text while it is written. Inside of room special. */
+#ifndef SP_SPECIAL_WRITER_H
+#define SP_SPECIAL_WRITER_H
+
+#include "emit/emit.h"
+#include "special/inside.h"
+#include "special/known.h"
+
+typedef struct writer {
+    const sp_special *s;
+    const sp_special_nest *n;
+    sp_text *out;
+    int number; /* of the nest */
+    int indent, opened;
+    bool bound[SP_SPECIAL_LOOPS];
+    char value[SP_SPECIAL_LOOPS][32];   /* what the loop is called here, or the value of an unrolled one */
+    char index[SP_SPECIAL_INDICES][32]; /* ""; its name once it is known */
+    bool complete[SP_SPECIAL_INDICES];  /* all its parts are bound and it was seen to that it is inside */
+    int levels[SP_SPECIAL_ACCESSES];
+    char at[SP_SPECIAL_ACCESSES][64]; /* the position in the last of these levels */
+    bool loaded[SP_SPECIAL_ACCESSES];
+    int last;    /* the loop that was opened last */
+    int vectors; /* of the vector loop that is open */
+    bool masked; /* and it has `lanes` lanes */
+    bool summing;
+    int copy; /* which sum the unrolled loops are at */
+} writer;
+
+void sp_write_line(writer *w, const char *format, ...) SP_PRINTF(2, 3);
+void sp_write_open(writer *w, const char *format, ...) SP_PRINTF(2, 3); /* ... {; closed by sp_write_close */
+void sp_write_block(writer *w);                                         /* { alone */
+void sp_write_close(writer *w);
+#define LINE sp_write_line
+#define OPEN sp_write_open
+
+void sp_write_declare(writer *w);
+/* What follows from the loops that are open: indices, positions, elements. use -1: all but the result; else this one alone. */
+void sp_write_settle(writer *w, int use);
+void sp_write_name(const writer *w, int use, char out[48]);
+void sp_write_expression(const writer *w, int node, int t, sp_text *out);
+/* Where in the values the element of the result lies. */
+void sp_write_result_place(const writer *w, char out[64]);
+/* An element that a last block has too much is not stored. */
+void sp_write_guard_result(writer *w);
+void sp_write_extent(const writer *w, sp_special_digit d, char out[64]);
+void sp_write_vector_extent(const writer *w, sp_special_digit d, char out[64]);
+/* Positions of a level below one of its parent's; the coordinate at one; the coordinate that is asked for. */
+void sp_write_segment(const char *name, const sp_format *f, int level, const char *parent, char begin[128],
+                      char end[128]);
+void sp_write_coordinate(const writer *w, int use, int level, const char *parent, const char *q,
+                         char out[160]);
+void sp_write_level_text(const writer *w, int use, int level, char out[160]);
+/* Opens what runs for the positions whose coordinate is c; their name in q. */
+void sp_write_match(writer *w, const char *name, int use, const sp_format *f, int level, const char *parent,
+                    const char *c, char q[64]);
+bool sp_special_stores(const sp_special *s, int nest);
+
+#endif

@@ -1,0 +1,179 @@
+/* What the tests of room special share: an expression computed index by index from dense operands, which knows nothing of levels, loops or vectors. */
+#ifndef SPECIAL_BED_H
+#define SPECIAL_BED_H
+
+#include "sanitized.h"
+#include "special/special.h"
+#include "store/store.h"
+#include <math.h>
+
+static int enter(void **state)
+{
+    if (make_root()) return -1;
+    if (!SANITIZED) return set_up(state);
+    cx = sanitizing_context(in_root("cache"));
+    return cx ? 0 : -1;
+}
+static int leave(void **state)
+{
+    return tear_down_folder(state);
+}
+static void must(sparta_status s, const char *what)
+{
+    if (s) fail_msg("%s: %s", what, sparta_message(cx));
+}
+
+/* ------------------------------------------------------------------ index by index */
+typedef struct dense_walk {
+    const sp_special *s;
+    sparta_tensor *operand; /* row-major f32 */
+    int64_t index[SP_SPECIAL_INDICES];
+} dense_walk;
+
+static float *element(const dense_walk *w, int access)
+{
+    const sp_special_access *a = &w->s->access[access];
+    const sparta_tensor *t = &w->operand[a->operand];
+    int64_t at = 0;
+    for (int d = 0; d < w->s->operand[a->operand].rank; d++) {
+        int64_t i = a->axis[d].plus;
+        for (int k = 0; k < a->axis[d].n; k++)
+            i += a->axis[d].term[k].times * w->index[a->axis[d].term[k].loop];
+        assert_true(i >= 0 && i < t->dim[d]);
+        at = at * t->dim[d] + i;
+    }
+    return (float *)t->data + at;
+}
+
+static double value_of(const dense_walk *w, int node)
+{
+    const sp_special_node *x = &w->s->node[node];
+    if (x->kind == SP_TREE_NUMBER) return x->number;
+    if (x->kind == SP_TREE_ACCESS) return (double)*element(w, x->at);
+    const double a = value_of(w, x->arg[0]), b = x->n > 1 ? value_of(w, x->arg[1]) : 0;
+    switch (x->at) {
+    case SP_NEST_add: return a + b;
+    case SP_NEST_sub: return a - b;
+    case SP_NEST_mul: return a * b;
+    case SP_NEST_div: return a / b;
+    case SP_NEST_min: return a < b ? a : b;
+    case SP_NEST_max: return a > b ? a : b;
+    case SP_NEST_neg: return -a;
+    case SP_NEST_abs: return fabs(a);
+    case SP_NEST_relu: return a > 0 ? a : 0;
+    case SP_NEST_sqrt: return sqrt(a);
+    case SP_NEST_exp: return exp(a);
+    case SP_NEST_tanh: return tanh(a);
+    }
+    fail_msg("word %s", sp_nest_word_row(x->at)->name);
+    return 0;
+}
+
+static bool has_index(const sp_special *s, int node, int index)
+{
+    const sp_special_node *x = &s->node[node];
+    bool has = false;
+    if (x->kind == SP_TREE_ACCESS)
+        for (int d = 0; d < s->operand[s->access[x->at].operand].rank; d++)
+            for (int k = 0; k < s->access[x->at].axis[d].n; k++)
+                has |= s->access[x->at].axis[d].term[k].loop == index;
+    for (int i = 0; i < x->n; i++) has |= has_index(s, x->arg[i], index);
+    return has;
+}
+
+/* Every value of the indices that the term or the result has, from index `at` on. */
+static void add_term(dense_walk *w, double *sum, int target, int node, double sign, int at)
+{
+    const sp_special_access *a = &w->s->access[target];
+    if (at == w->s->indices) {
+        sum[element(w, target) - (float *)w->operand[a->operand].data] += sign * value_of(w, node);
+        return;
+    }
+    bool used = has_index(w->s, node, at);
+    for (int d = 0; d < w->s->operand[a->operand].rank; d++) used |= a->axis[d].term[0].loop == at;
+    for (w->index[at] = 0; w->index[at] < (used ? w->s->index[at].size : 1); w->index[at]++)
+        add_term(w, sum, target, node, sign, at + 1);
+    w->index[at] = 0;
+}
+
+static void add_terms(dense_walk *w, double *sum, int target, int node, double sign)
+{
+    const sp_special_node *x = &w->s->node[node];
+    const bool word = x->kind == SP_TREE_WORD;
+    if (word && (x->at == SP_NEST_add || x->at == SP_NEST_sub)) {
+        add_terms(w, sum, target, x->arg[0], sign);
+        add_terms(w, sum, target, x->arg[1], x->at == SP_NEST_add ? sign : -sign);
+    } else if (word && x->at == SP_NEST_neg)
+        add_terms(w, sum, target, x->arg[0], -sign);
+    else
+        add_term(w, sum, target, node, sign, 0);
+}
+
+/* Operands of results hold the answers afterwards. */
+static void by_index(const sp_special *s, sparta_tensor *operand)
+{
+    dense_walk w = {.s = s, .operand = operand};
+    for (int i = 0; i < s->statements; i++) {
+        const sparta_tensor *t = &operand[s->access[s->statement[i].target].operand];
+        const int64_t n = sparta_tensor_elements(t);
+        double *sum = calloc((size_t)n + 1, sizeof *sum);
+        assert_non_null(sum);
+        for (int64_t k = 0; k < n && s->statement[i].adds; k++) sum[k] = (double)((float *)t->data)[k];
+        add_terms(&w, sum, s->statement[i].target, s->statement[i].root, 1);
+        for (int64_t k = 0; k < n; k++) ((float *)t->data)[k] = (float)sum[k];
+        free(sum);
+    }
+}
+
+/* ------------------------------------------------------------------ one case */
+typedef struct special_case {
+    sp_special *s;
+    sp_special_kernel kernel;
+    sparta_tensor operand[SP_SPECIAL_OPERANDS];
+    char prefix[24];
+} special_case;
+
+/* Whole numbers, `keep` of a hundred not 0. */
+static void draw_operand(sp_rng *r, unsigned keep, sparta_tensor *t)
+{
+    float *x = t->data;
+    for (int64_t i = 0; i < sparta_tensor_elements(t); i++)
+        x[i] =
+            (unsigned)(sp_rng_next(r) >> 33) % 100 < keep ? (float)(int)((sp_rng_next(r) >> 33) % 7) - 3 : 0;
+}
+
+static void make_operands(special_case *c, sp_rng *r, unsigned keep)
+{
+    for (int i = 0; i < c->s->operands; i++) {
+        const sp_special_operand *o = &c->s->operand[i];
+        must(sp_tensor_alloc(cx, SPARTA_F32, o->rank, o->dim, &c->operand[i]), "operand");
+        if (o->read || !o->written) draw_operand(r, o->stored ? keep : 90, &c->operand[i]);
+    }
+}
+
+static void compare_case(special_case *c, const char *what)
+{
+    sparta_tensor kept[SP_SPECIAL_OPERANDS];
+    by_index(c->s, c->operand);
+    for (int i = 0; i < c->s->operands; i++) {
+        if (!c->s->operand[i].written) continue;
+        must(sp_special_result(&c->kernel, i, &kept[i]), what);
+        for (int64_t k = 0; k < sparta_tensor_elements(&kept[i]); k++) {
+            const float got = ((float *)kept[i].data)[k], want = ((float *)c->operand[i].data)[k];
+            if (got != want)
+                fail_msg("%s: %s[%lld] is %g, not %g", what, c->s->operand[i].name, (long long)k, (double)got,
+                         (double)want);
+        }
+        sp_free(cx, kept[i].data);
+    }
+}
+
+static void end_case(special_case *c)
+{
+    sp_special_close(&c->kernel);
+    for (int i = 0; c->s && i < c->s->operands; i++) sp_free(cx, c->operand[i].data);
+    sp_special_free(c->s);
+    *c = (special_case){0};
+}
+
+#endif

@@ -1,0 +1,139 @@
+/* Random expressions over operands in random formats, against the same computed index by index: whole numbers, equal to the bit. Kernels are compiled many
+ * at a time. SPARTA_SEED repeats a run, SPARTA_CASES asks for more. */
+#include "special_bed.h"
+#include "format_random.h"
+
+enum { BATCH = 40 };
+
+static const char *const expressions[] = {
+    "C(i,k) = A(i,j)*B(j,k)",
+    "C(i,k) += A(i,j)*B(j,k)",
+    "C(k,i) = A(i,j)*B(k,j)",
+    "y(i) = A(i,j)*x(j)",
+    "y(j) = A(i,j)*x(i)",
+    "C(i,j) = A(i,j)*X(i,k)*Y(j,k)",
+    "C(i,j) = A(i,j) + B(i,j)",
+    "C(i,j) = A(i,j)*B(i,j)",
+    "C(i,j) = max(A(i,j),B(i,j)) - 2*A(i,j)",
+    "C(i,j) = relu(A(i,j))*X(i,j)",
+    "y(i) = A(i,j)*x(j) + b(i); y(i) = relu(y(i))",
+    "C(i,k) = A(i,j)*B(j,k)*2 - D(i,k)",
+    "s = A(i,j)*B(i,j)",
+    "C(b,i,k) = A(i,j)*X(b,j,k)",
+    "C(i,k) = A(i,j)*B(j,l)*X(l,k)",
+    "y(i) = A(i+p,j)*w(p)*x(j)",
+    "C(i,j) = A(j,i) + abs(B(i,j))",
+};
+static const char *const threes[] = {
+    "C(i,l) = A(i,j,k)*X(j,l)*Y(k,l)",
+    "C(i,j) = A(i,j,k)*x(k)",
+    "C(i,j,k) = A(i,j,k)*B(i,j,k)",
+    "y(k) = A(i,j,k)*X(i,j)",
+};
+
+static const char *const named[] = {"csr",       "csc",      "coo",      "dcsr",
+                                    "bsr(4,4)",  "bsr(2,3)", "strip(4)", "ell",
+                                    "dia",       "bitmap",   "hyb(2,2)", "dbsr(3,2)",
+                                    "bell(2,2)", "dcsc",     "cv(4)",    "sr-bcrs(2,2)",
+                                    "panel",     "vnni",     "dense",    "(i,j)->(i+j:compressed, j:range)",
+                                    "nm24"};
+
+static void draw_format(sp_rng *r, int rank, char *out)
+{
+    if (rank == 2 && roll(r, 2))
+        snprintf(out, FORMAT_DRAWN, "%s", named[roll(r, SP_COUNT(named))]);
+    else if (rank == 3 && !roll(r, 3))
+        snprintf(out, FORMAT_DRAWN, "csf");
+    else
+        format_draw(r, rank, roll(r, 4) == 0, out, FORMAT_DRAWN);
+}
+
+/* False: this tensor does not fit the format, or the expression does not take it. */
+static bool begin_case(special_case *c, sp_rng *r, int number, sp_text *text, char *what)
+{
+    static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 33};
+    char format[FORMAT_DRAWN];
+    const bool three = roll(r, 5) == 0;
+    const char *e = three ? threes[roll(r, SP_COUNT(threes))] : expressions[roll(r, SP_COUNT(expressions))];
+    must(sp_special_parse(cx, e, &c->s), e);
+    size_t used = (size_t)snprintf(what, 4 * FORMAT_DRAWN, "case %d: %s", number, e);
+    for (int i = 0; i < c->s->operands; i++) {
+        const char *name = c->s->operand[i].name;
+        const bool plain = strchr(e, '+') && strstr(e, "i+p");
+        if ((*name != 'A' && (*name != 'B' || roll(r, 2)) && !(*name == 'X' && !roll(r, 6))) ||
+            (plain && *name == 'A'))
+            continue;
+        draw_format(r, c->s->operand[i].rank, format);
+        used += (size_t)snprintf(what + used, 4 * FORMAT_DRAWN - used, "; %s: %s", name, format);
+        if (sp_special_format(c->s, name, format)) return false;
+    }
+    for (int i = 0; i < c->s->indices; i++) {
+        const int64_t size = sizes[roll(r, SP_COUNT(sizes) - (three ? 4 : 0))];
+        used += (size_t)snprintf(what + used, 4 * FORMAT_DRAWN - used, "; %s=%lld", c->s->index[i].name,
+                                 (long long)size);
+        must(sp_special_size(c->s, c->s->index[i].name, size), what);
+    }
+    if (sp_special_sized(c->s)) return false;
+    must(sp_special_lower(c->s), what);
+    must(sp_special_schedule(c->s, NULL, sp_target_best(SP_DEVICE_CPU)), what);
+    static const unsigned keeps[] = {0, 2, 20, 50, 100};
+    make_operands(c, r, keeps[roll(r, SP_COUNT(keeps))]);
+    snprintf(c->prefix, sizeof c->prefix, "c%d_", number);
+    if (sp_special_bind(c->s, c->operand, &c->kernel)) return false;
+    sp_special_functions(c->s, c->prefix, text);
+    must(text->status, what);
+    return true;
+}
+
+static int batch(sp_rng *r, int from)
+{
+    static special_case cases[BATCH];
+    static char what[BATCH][4 * FORMAT_DRAWN];
+    const sp_target target = sp_target_best(SP_DEVICE_CPU);
+    const sp_object *object;
+    sp_jit_rung rung;
+    sp_text text;
+    int n = 0;
+    sp_text_init(&text, cx);
+    must(sp_special_head(target, &text), "head");
+    for (int i = 0; i < BATCH; i++) {
+        if (begin_case(&cases[n], r, from + i, &text, what[n]))
+            n++;
+        else
+            end_case(&cases[n]);
+    }
+    if (getenv("SPECIAL_TEXT")) puts(sp_text_str(&text));
+    must(sp_jit_get(cx, target, sp_text_str(&text), &object, &rung), "compile");
+    sp_text_free(&text);
+    sp_pool *pool = sp_pool_create(cx, 2);
+    assert_non_null(pool);
+    for (int i = 0; i < n; i++) {
+        must(sp_special_code(&cases[i].kernel, object, cases[i].prefix), what[i]);
+        if (getenv("SPECIAL_TEXT")) fprintf(stderr, "%s\n", what[i]);
+        sp_special_run(&cases[i].kernel, i % 2 ? pool : NULL);
+        compare_case(&cases[i], what[i]);
+        end_case(&cases[i]);
+    }
+    sp_pool_free(pool);
+    sp_jit_close(object);
+    return n;
+}
+
+static void any_expression_in_any_format(void **state)
+{
+    (void)state;
+    const char *seed = getenv("SPARTA_SEED"), *asked = getenv("SPARTA_CASES");
+    sp_rng r = sp_rng_seed(seed ? strtoull(seed, NULL, 10) : 17);
+    const int cases = asked ? atoi(asked) : 400;
+    int ran = 0;
+    for (int i = 0; i < cases; i += BATCH) ran += batch(&r, i);
+    print_message("%d of %d ran\n", ran, cases);
+    assert_true(ran > cases / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(any_expression_in_any_format, enter, leave)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
