@@ -192,7 +192,7 @@ static sparta_status own_lines(cli *c, const char *text, sp_text *out)
 }
 
 /* A text is the answer itself: --quiet does not silence it. */
-static sparta_status say_text(cli *c, cli_json *j, const char *text)
+sparta_status cli_kernel_text(cli *c, cli_json *j, const char *text)
 {
     sp_text lines;
     sp_text_init(&lines, c->cx);
@@ -217,7 +217,7 @@ static sparta_status show_number(cli *c, const sparta_package *p, int64_t number
     cli_json_text(&j, "parameters", k->parameters);
     steps_json(&j, p, (int)number);
     targets_json(&j, k);
-    return say_text(c, &j, k->source);
+    return cli_kernel_text(c, &j, k->source);
 }
 
 static sparta_status show_step(cli *c, const sparta_package *p, const char *name)
@@ -254,13 +254,14 @@ static sparta_status show_package(cli *c)
 
 /* ------------------------------------------------------------------ of a nest */
 
-static sparta_status target_of(cli *c, sp_target *out)
+sparta_status cli_kernel_target(cli *c, sp_target *out)
 {
     const char *name = cli_text(c, CLI_TARGET, NULL);
     *out = sp_target_best(SP_DEVICE_CPU);
     if (name && (!sp_target_parse(name, out) || sp_target_device(*out) != SP_DEVICE_CPU))
         return sp_fail(c->cx, SPARTA_E_USAGE,
-                       "kernel: nests are compiled for no target '%s'; give avx512, avx2 or portable", name);
+                       "kernel: kernels are generated for no target '%s'; give avx512, avx2 or portable",
+                       name);
     return SPARTA_OK;
 }
 
@@ -277,7 +278,7 @@ static sparta_status write_nest(cli *c, const sp_nest *n, sp_target target)
         cli_json_text(&j, "kernel", kernel);
         cli_json_text(&j, "target", sp_target_name(target));
         cli_json_text(&j, "parameters", sp_text_str(&nest));
-        s = say_text(c, &j, sp_text_str(&text));
+        s = cli_kernel_text(c, &j, sp_text_str(&text));
     }
     sp_text_free(&nest), sp_text_free(&text);
     return s;
@@ -288,7 +289,7 @@ static sparta_status show_nest(cli *c)
     sp_nest *n = sp_arena_array(c->arena, 1, sizeof *n);
     sp_target target;
     SP_NEED(c->cx, n);
-    SP_TRY(target_of(c, &target));
+    SP_TRY(cli_kernel_target(c, &target));
     sparta_status s = sp_nest_parse(c->cx, cli_text(c, CLI_NEST, ""), n);
     if (s == SPARTA_OK) s = write_nest(c, n, target);
     /* a text of a flag is wrong, not a file */

@@ -190,6 +190,12 @@ sparta_status cli_verb_kernel(cli *c)
                                              CLI_WEIGHT, CLI_PATTERN, CLI_SPARSITY, CLI_DTYPE, CLI_TIME,
                                              CLI_FORMAT, CLI_TENSOR,  CLI_TUNE};
     const char *what = c->operand[0];
+    static const cli_option_id of_expr[] = {CLI_STAGE, CLI_INPUT, CLI_OUTPUT_DIR, CLI_SCHEDULE, CLI_DIM};
+    if (cli_has(c, CLI_EXPR)) return cli_kernel_expr(c);
+    if (!strcmp(what, "run"))
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "kernel: run what? sparta kernel run --expr \"C(i,k) = A(i,j)*B(j,k)\"");
+    SP_TRY(refuse(c, what, of_expr, SP_COUNT(of_expr)));
     if (!strcmp(what, "show")) {
         SP_TRY(refuse(c, what, of_bench, SP_COUNT(of_bench)));
         SP_TRY(refuse(c, what, of_pack, SP_COUNT(of_pack)));
@@ -201,13 +207,9 @@ sparta_status cli_verb_kernel(cli *c)
         return cli_kernel_pack(c);
     }
     SP_TRY(refuse(c, what, of_pack, SP_COUNT(of_pack)));
-    if (!strcmp(what, "run"))
-        return sp_fail(
-            c->cx, SPARTA_E_UNSUPPORTED,
-            "kernel: run is not in this version yet; `sparta kernel bench` and `sparta kernel show` are");
     if (strcmp(what, "bench"))
-        return sp_fail(c->cx, SPARTA_E_USAGE, "kernel: there is no \"%s\"; sparta kernel bench, show or pack",
-                       what);
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "kernel: there is no \"%s\"; sparta kernel bench, show, run or pack", what);
     if (c->n_operands > 1)
         return sp_fail(c->cx, SPARTA_E_USAGE,
                        "kernel: bench takes no \"%s\"; a weight is given with --weight", c->operand[1]);

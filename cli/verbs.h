@@ -34,6 +34,9 @@ void cli_stats(cli_rows *r, const sp_format *f, const sp_store_stats *s);
 sparta_status cli_format_advise(cli *c, const char *in) SP_MUST;
 
 sparta_status cli_kernel_show(cli *c) SP_MUST; /* sparta kernel show (kernel_show.c) */
+sparta_status cli_kernel_text(cli *c, cli_json *j, const char *text) SP_MUST; /* a text is the answer */
+sparta_status cli_kernel_target(cli *c, sp_target *out) SP_MUST; /* of --target, or the best here */
+sparta_status cli_kernel_expr(cli *c) SP_MUST; /* show, run and bench of --expr (kernel_expr.c) */
 sparta_status cli_kernel_gpu(cli *c) SP_MUST;  /* sparta kernel bench --device cuda:N (kernel_gpu.c) */
 sparta_status cli_kernel_pack(cli *c) SP_MUST; /* sparta kernel pack (kernel_pack.c) */
 /* What the flags say of a product on a GPU (kernel_gpu.c). */

@@ -12,9 +12,11 @@ void sp_special_known_with(const sp_special *s, const sp_special_nest *n, const 
                            sp_special_known *k);
 /* May the loop be opened inside of these? */
 bool sp_special_opens(const sp_special *s, const sp_special_nest *n, int loop, const bool *bound);
-/* The loop over positions of a level of a use; the loop, of those bound, that binds just this part of an index. -1: none. */
+/* The loop over positions of a level of a use; -1: none. */
 int sp_special_loop_of(const sp_special_nest *n, int use, int level);
-int sp_special_digit_loop(const sp_special_nest *n, sp_special_digit d, const bool *bound);
+/* The loops, of those bound, that make up this part of an index, the least first; 0: they do not. */
+int sp_special_digit_parts(const sp_special_nest *n, sp_special_digit d, const bool *bound,
+                           int out[SP_SPECIAL_LOOPS]);
 /* Of a level dim-other or dim+other: the two indices. */
 bool sp_special_diagonal(const sp_special *s, const sp_special_use *u, int level, int *dim, int *other);
 

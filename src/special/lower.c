@@ -8,23 +8,6 @@
 #include <string.h>
 
 /* ------------------------------------------------------------------ what is known */
-/* Do the parts that loops bind make up the index? */
-static bool covered(const sp_special_nest *n, int index, const bool *bound)
-{
-    int64_t weight = 1;
-    for (int step = 0; step <= n->loops; step++) {
-        int l = 0;
-        while (l < n->loops && !(bound[l] && n->loop[l].over != SP_OVER_MERGE &&
-                                 n->loop[l].digit.index == index && n->loop[l].digit.weight == weight &&
-                                 n->loop[l].digit.modulus != weight)) /* i%1 says nothing */
-            l++;
-        if (l == n->loops) return false;
-        weight = n->loop[l].digit.modulus;
-        if (!weight) return true;
-    }
-    return false;
-}
-
 int sp_special_loop_of(const sp_special_nest *n, int use, int level)
 {
     for (int l = 0; l < n->loops; l++)
@@ -32,11 +15,30 @@ int sp_special_loop_of(const sp_special_nest *n, int use, int level)
     return -1;
 }
 
-int sp_special_digit_loop(const sp_special_nest *n, sp_special_digit d, const bool *bound)
+int sp_special_digit_parts(const sp_special_nest *n, sp_special_digit d, const bool *bound,
+                           int out[SP_SPECIAL_LOOPS])
 {
-    for (int l = 0; l < n->loops; l++)
-        if (bound[l] && n->loop[l].over != SP_OVER_MERGE && sp_special_same(n->loop[l].digit, d)) return l;
-    return -1;
+    int parts = 0;
+    int64_t weight = d.weight;
+    if (d.modulus == d.weight) { /* i%1 */
+        for (int l = 0; l < n->loops; l++)
+            if (bound[l] && n->loop[l].over != SP_OVER_MERGE && sp_special_same(n->loop[l].digit, d))
+                return out[0] = l, 1;
+        return 0;
+    }
+    for (int step = 0; step < n->loops; step++) {
+        int l = 0;
+        while (l < n->loops &&
+               !(bound[l] && n->loop[l].over != SP_OVER_MERGE && n->loop[l].digit.index == d.index &&
+                 n->loop[l].digit.weight == weight && n->loop[l].digit.modulus != weight))
+            l++;
+        if (l == n->loops) return 0;
+        out[parts++] = l;
+        weight = n->loop[l].digit.modulus;
+        if (weight == d.modulus) return parts;
+        if (!weight) return 0;
+    }
+    return 0;
 }
 
 bool sp_special_diagonal(const sp_special *s, const sp_special_use *u, int level, int *dim, int *other)
@@ -46,6 +48,13 @@ bool sp_special_diagonal(const sp_special *s, const sp_special_use *u, int level
     *dim = sp_special_plain(&s->access[u->access].axis[l->dim]);
     *other = sp_special_plain(&s->access[u->access].axis[l->other]);
     return true;
+}
+
+/* Do the parts that loops bind make up the index? */
+static bool covered(const sp_special_nest *n, int index, const bool *bound)
+{
+    int parts[SP_SPECIAL_LOOPS];
+    return sp_special_digit_parts(n, (sp_special_digit){index, 0, 1}, bound, parts) > 0;
 }
 
 /* Is the coordinate of a level known? */
@@ -61,7 +70,8 @@ static bool coordinate(const sp_special *s, const sp_special_nest *n, const sp_s
     }
     if (sp_special_diagonal(s, u, level, &dim, &other)) return k->index[dim] && k->index[other];
     const sp_special_digit d = sp_special_level_digit(s, u, level);
-    return k->index[d.index] || sp_special_digit_loop(n, d, bound) >= 0;
+    int parts[SP_SPECIAL_LOOPS];
+    return k->index[d.index] || sp_special_digit_parts(n, d, bound, parts) > 0;
 }
 
 static bool derive(const sp_special *s, const sp_special_nest *n, int use, const bool *bound,

@@ -118,6 +118,13 @@ static double work_of(const sp_special_kernel *k, const sp_special_nest *n)
     return work;
 }
 
+double sp_special_work(const sp_special_kernel *k)
+{
+    double all = 0;
+    for (int i = 0; i < k->s->nests; i++) all += work_of(k, k->s->nest[i]);
+    return all;
+}
+
 static sparta_status check_work(const sp_special_kernel *k)
 {
     for (int i = 0; i < k->s->nests; i++) {

@@ -135,6 +135,7 @@ static sparta_status apply_split(work *w)
     if (!strcmp(t->arg[1], t->arg[2])) REFUSE(w, "both halves are called %s", t->arg[1]);
     if (n->loops == SP_SPECIAL_LOOPS) REFUSE(w, "there are %d loops already", n->loops);
     const sp_special_digit d = n->loop[at].digit;
+    const sp_special_nest old = *n;
     if (d.modulus && d.modulus / d.weight % by)
         REFUSE(w, "%s has %lld values, which %lld does not divide", t->arg[0],
                (long long)(d.modulus / d.weight), (long long)by);
@@ -144,7 +145,9 @@ static sparta_status apply_split(work *w)
     memcpy(n->loop[at + 1].name, t->arg[2], 8);
     n->loop[at].digit = (sp_special_digit){d.index, d.modulus, d.weight * by};
     n->loop[at + 1].digit = (sp_special_digit){d.index, d.weight * by, d.weight};
-    return SPARTA_OK;
+    const sparta_status status = check_order(w);
+    if (status) *n = old;
+    return status;
 }
 
 /* Along the lanes an operand goes element by element: the last level is this part of the index, and nothing else depends on it. */
@@ -163,9 +166,10 @@ static bool unit(const sp_special *s, const sp_special_use *u, sp_special_digit 
         const sp_special_digit of = sp_special_level_digit(s, u, l);
         if (of.index < 0) return false;
         if (of.index != d.index) continue;
-        if (l == last ? !sp_special_same(of, d) || !sp_special_level_dense(u, l)
-                      : !d.modulus || of.weight < d.modulus)
-            return false;
+        const bool along = of.weight == 1 && (!of.modulus || (d.modulus && of.modulus % d.modulus == 0)) &&
+                           sp_special_level_dense(u, l);
+        const bool still = d.modulus && of.weight % d.modulus == 0;
+        if (l == last ? !along : !still) return false;
     }
     return true;
 }
@@ -214,21 +218,53 @@ static sparta_status apply_vectorize(work *w)
     return status;
 }
 
+/* Several positions at a time, with a sum each: the innermost loop, over positions that are summed. */
+static const char *turns_refused(const sp_special *s, const sp_special_nest *n, int at)
+{
+    const sp_special_loop *l = &n->loop[at];
+    if (l->over != SP_OVER_SEGMENT) return "it is a search, which has one result";
+    if (n->use[l->use].format->level[l->level].kind == SP_LEVEL_BITMAP)
+        return "bits are found one after the other";
+    if (at + 1 != n->loops) return "it goes over stored positions and is not the innermost loop";
+    if (sp_special_in_result(s, n, l->digit.index) || l->digit.index < 0)
+        return "its positions are no sum: the result has its index";
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].bind == SP_BIND_VECTOR) return "another loop is in vectors, which have sums enough";
+    return NULL;
+}
+
+static sparta_status unroll_positions(work *w, int at)
+{
+    int64_t turns = 4;
+    sp_special_loop *l = &w->n->loop[at];
+    const char *refused = turns_refused(w->s, w->n, at);
+    if (refused) REFUSE(w, "%s", refused);
+    if (l->bind != SP_BIND_SERIAL) REFUSE(w, "%s is bound already", l->name);
+    if (w->step->n > 1) SP_TRY(number(w, w->step->arg[1], 2, SP_SPECIAL_VECTORS, &turns));
+    l->vectors = (int)turns;
+    l->bind = SP_BIND_UNROLL;
+    return SPARTA_OK;
+}
+
 static sparta_status apply_unroll(work *w)
 {
     int at;
     int64_t sums = 1;
     SP_TRY(find_loop(w, w->step->arg[0], &at));
     sp_special_loop *l = &w->n->loop[at];
-    const int64_t extent = l->over == SP_OVER_COUNT ? sp_special_extent(l->digit) : 0;
-    if (l->over != SP_OVER_COUNT) REFUSE(w, "%s goes over stored positions, as many as there are", l->name);
+    if (l->over != SP_OVER_COUNT) return unroll_positions(w, at);
+    const int64_t extent = sp_special_extent(l->digit);
+    if (w->step->n > 1)
+        REFUSE(w, "%s goes over an index, all of whose values are written out; say unroll(%s)", l->name,
+               l->name);
     if (l->bind != SP_BIND_SERIAL) REFUSE(w, "%s is bound already", l->name);
     if (!extent || extent > MOST_UNROLL)
         REFUSE(w, "%s has %s values; split it into parts of at most %d", l->name,
                extent ? "too many" : "a varying number of", MOST_UNROLL);
     for (int i = 0; i < w->n->loops; i++) {
         const sp_special_loop *o = &w->n->loop[i];
-        if (o == l || o->bind == SP_BIND_UNROLL) sums *= sp_special_extent(o->digit);
+        if (o == l || (o->bind == SP_BIND_UNROLL && o->over == SP_OVER_COUNT))
+            sums *= sp_special_extent(o->digit);
         if (sums > MOST_SUMS * 8)
             REFUSE(w, "more than %d copies of what is inside would be written", MOST_SUMS * 8);
     }
@@ -396,6 +432,20 @@ static bool short_loop(const sp_special_loop *l)
     return extent > 1 && extent <= 8;
 }
 
+/* As many vectors as have registers for all rows of sums, and as there are values for. */
+static int vectors_at_once(const sp_special *s, const sp_special_nest *n, int loop, sp_target target,
+                           int rows)
+{
+    const sp_special_digit d = n->loop[loop].digit;
+    const int sums = target == SP_TARGET_AVX512 ? 16 : 8, lanes = target == SP_TARGET_AVX512 ? 16
+                                                                  : target == SP_TARGET_AVX2 ? 8
+                                                                                             : 4;
+    const int64_t values = d.modulus ? sp_special_extent(d) : s->index[d.index].size;
+    int vectors = SP_SPECIAL_VECTORS;
+    while (vectors > 1 && (vectors * rows > sums || (values >= 0 && vectors * lanes > values))) vectors /= 2;
+    return vectors;
+}
+
 typedef struct ordering {
     const sp_special *s;
     const sp_special_nest *n;
@@ -415,7 +465,6 @@ sparta_status sp_special_default(const sp_special *s, const sp_special_nest *n, 
 {
     const int vector = best_vector(s, n);
     const bool along = vector >= 0 && sp_special_in_result(s, n, n->loop[vector].digit.index);
-    const int registers = target == SP_TARGET_AVX512 ? 16 : 8;
     bool unrolled[SP_SPECIAL_LOOPS] = {false};
     int64_t rows = 1, copies = 1;
     for (int i = n->loops - 1; i >= 0 && vector >= 0 && along; i--) {
@@ -445,7 +494,9 @@ sparta_status sp_special_default(const sp_special *s, const sp_special_nest *n, 
     if (o.count) sp_text_printf(out, ")");
     if (vector >= 0)
         sp_text_printf(out, "; vectorize(%s,%d)", n->loop[vector].name,
-                       (int)SP_MAX(1, SP_MIN(4, registers / rows)));
+                       vectors_at_once(s, n, vector, target, along ? (int)rows : 2));
+    else if (n->loops && !turns_refused(s, n, n->loops - 1))
+        sp_text_printf(out, "; unroll(%s,4)", n->loop[n->loops - 1].name);
     for (int i = n->loops - 1; i >= 0; i--)
         if (unrolled[i] && sp_special_in_result(s, n, n->loop[i].digit.index))
             sp_text_printf(out, "; unroll(%s)", n->loop[i].name);

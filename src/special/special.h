@@ -98,7 +98,7 @@ typedef struct sp_special_loop {
     sp_nest_over
         over; /* COUNT: all values of its part of an index; SEGMENT: positions of a level; MERGE: those at a coordinate that is known */
     sp_nest_binding bind;
-    int vectors;            /* bound to VECTOR: how many at once */
+    int vectors;            /* bound to VECTOR: how many at once; UNROLL of positions: how many of them */
     int use, level;         /* SEGMENT, MERGE */
     sp_special_digit digit; /* COUNT, SEGMENT: what it binds; index -1: a diagonal */
 } sp_special_loop;
@@ -187,6 +187,7 @@ sparta_status sp_special_code(sp_special_kernel *k, const sp_object *o, const ch
 void sp_special_run(const sp_special_kernel *k, sp_pool *pool);
 /* A result as a dense tensor, of the caller to free. */
 sparta_status sp_special_result(const sp_special_kernel *k, int operand, sparta_tensor *out) SP_MUST;
+double sp_special_work(const sp_special_kernel *k); /* steps of all loops, at most */
 void sp_special_close(sp_special_kernel *k);
 
 #endif

@@ -94,10 +94,17 @@ static int vector_loop(const sp_special_nest *n)
     return -1;
 }
 
+/* The innermost loop, over positions, several at a time with a sum each; -1: there is none. */
+static int turns_loop(const sp_special_nest *n)
+{
+    const sp_special_loop *l = n->loops ? &n->loop[n->loops - 1] : NULL;
+    return l && l->over == SP_OVER_SEGMENT && l->bind == SP_BIND_UNROLL ? n->loops - 1 : -1;
+}
+
 static int sum_vectors(const writer *w)
 {
-    const int v = vector_loop(w->n);
-    return v < 0 ? 1 : w->bound[v] ? w->vectors : w->n->loop[v].vectors;
+    const int v = vector_loop(w->n), t = turns_loop(w->n);
+    return t >= 0 ? w->n->loop[t].vectors : v < 0 ? 1 : w->bound[v] ? w->vectors : w->n->loop[v].vectors;
 }
 
 /* ------------------------------------------------------------------ the body */
@@ -115,10 +122,10 @@ static void body(writer *w)
         sp_text_init(&e, w->out->cx);
         sp_write_expression(w, w->n->root, t, &e);
         if (across && w->masked)
-            LINE(w, "sum%d_%d %c= first_vec(lanes, %s, 0.f);", w->copy, t, w->n->negative ? '-' : '+',
-                 sp_text_str(&e));
+            LINE(w, "sum%d_%d %c= first_vec(lanes, %s, 0.f);", w->copy, t + w->turn,
+                 w->n->negative ? '-' : '+', sp_text_str(&e));
         else
-            LINE(w, "sum%d_%d %c= %s;", w->copy, t, w->n->negative ? '-' : '+', sp_text_str(&e));
+            LINE(w, "sum%d_%d %c= %s;", w->copy, t + w->turn, w->n->negative ? '-' : '+', sp_text_str(&e));
         if (e.status && !w->out->status) w->out->status = e.status;
         sp_text_free(&e);
     }
@@ -264,40 +271,86 @@ static void unrolled_loop(const writer *from, int at)
     }
 }
 
-static void segment_loop(const writer *from, int at)
+/* The bits that are set, 64 at a time. */
+static void bits_loop(writer *w, const char *name, int level, const char *parent, const char *begin,
+                      const char *q, const char *coordinate)
+{
+    LINE(w, "const long %s_bytes%d = (%s_n%d + 7) / 8;", name, level, name, level);
+    LINE(w, "long %s = %s - 1;", q, begin);
+    OPEN(w, "for (long byte = 0; byte < %s_bytes%d; byte += 8)", name, level);
+    LINE(w, "unsigned long bits = bits_at(%s_crd%d + %s * %s_bytes%d + byte, %s_bytes%d - byte);", name,
+         level, *parent ? parent : "0", name, level, name, level);
+    OPEN(w, "for (; bits; bits &= bits - 1)");
+    LINE(w, "const long %s = 8 * byte + __builtin_ctzl(bits);", coordinate);
+    LINE(w, "%s++;", q);
+}
+
+/* One position: its coordinate, and what is inside. */
+static void at_position(const writer *from, int at, const char *q, const char *coordinate)
 {
     writer w = *from;
     const sp_special_loop *l = &w.n->loop[at];
-    const sp_special_use *u = &w.n->use[l->use];
-    char begin[128], end[128], first[320], last[320], name[48], q[64], c[160];
-    const char *coordinate = l->name;
-    sp_write_name(&w, l->use, name);
-    snprintf(q, sizeof q, "%s_%d", name, l->level);
-    if (l->digit.index < 0) { /* a diagonal has no index of its own */
-        snprintf(w.value[at], sizeof w.value[at], "%.24s_d", name);
-        coordinate = w.value[at];
-    } else
-        snprintf(w.value[at], sizeof w.value[at], "%s", l->name);
-    w.opened = 0;
-    sp_write_segment(name, u->format, l->level, w.at[l->use], begin, end);
-    if (u->format->level[l->level].kind == SP_LEVEL_BITMAP) {
-        LINE(&w, "long %s = %s - 1;", q, begin);
-        OPEN(&w, "for (long byte = 0; byte < (%s_n%d + 7) / 8; byte += 8)", name, l->level);
-        OPEN(&w,
-             "for (unsigned long bits = bits_at(%s_crd%d + %s * ((%s_n%d + 7) / 8) + byte, (%s_n%d + 7) / 8 "
-             "- byte); bits; bits &= bits - 1)",
-             name, l->level, *w.at[l->use] ? w.at[l->use] : "0", name, l->level, name, l->level);
-        LINE(&w, "const long %s = 8 * byte + __builtin_ctzl(bits);", coordinate);
-        LINE(&w, "%s++;", q);
-    } else {
-        bounds(&w, at, begin, end, "1", first, last);
-        OPEN(&w, "for (long %s = %s, end%d = %s; %s < end%d; %s++)", q, first, at, last, q, at, q);
+    char c[160];
+    if (coordinate) {
         sp_write_coordinate(&w, l->use, l->level, w.at[l->use], q, c);
         LINE(&w, "const long %s = %s;", coordinate, c);
     }
     snprintf(w.at[l->use], sizeof w.at[0], "%s", q);
     w.levels[l->use] = l->level + 1;
     inside(&w, at);
+}
+
+/* Several positions at a time, each with a sum of its own, so that none waits for another; then those that are left. */
+static void turns(const writer *from, int at, const char *first, const char *last, const char *q,
+                  const char *coordinate)
+{
+    writer w = *from;
+    const int n = w.n->loop[at].vectors;
+    LINE(&w, "long q = %s;", first);
+    LINE(&w, "const long end%d = %s;", at, last);
+    for (int tail = 0; tail < 2; tail++) {
+        writer in = w;
+        in.opened = 0;
+        if (tail)
+            OPEN(&in, "for (; q < end%d; q++)", at);
+        else
+            OPEN(&in, "for (; q + %d <= end%d; q += %d)", n, at, n);
+        for (int t = 0; t < (tail ? 1 : n); t++) {
+            writer one = in;
+            one.opened = 0;
+            one.turn = t;
+            if (!tail) sp_write_block(&one);
+            LINE(&one, t ? "const long %s = q + %d;" : "const long %s = q;", q, t);
+            at_position(&one, at, q, coordinate);
+        }
+        sp_write_close(&in);
+    }
+}
+
+static void segment_loop(const writer *from, int at)
+{
+    writer w = *from;
+    const sp_special_loop *l = &w.n->loop[at];
+    const sp_special_use *u = &w.n->use[l->use];
+    char begin[128], end[128], first[320], last[320], name[48], q[64];
+    sp_write_name(&w, l->use, name);
+    snprintf(q, sizeof q, "%s_%d", name, l->level);
+    if (l->digit.index < 0) /* a diagonal has no index of its own */
+        snprintf(w.value[at], sizeof w.value[at], "%.24s_d", name);
+    else
+        snprintf(w.value[at], sizeof w.value[at], "%s", l->name);
+    w.opened = 0;
+    sp_write_segment(name, u->format, l->level, w.at[l->use], begin, end);
+    bounds(&w, at, begin, end, "1", first, last);
+    if (u->format->level[l->level].kind == SP_LEVEL_BITMAP) {
+        bits_loop(&w, name, l->level, w.at[l->use], begin, q, w.value[at]);
+        at_position(&w, at, q, NULL);
+    } else if (l->bind == SP_BIND_UNROLL) {
+        turns(&w, at, first, last, q, w.value[at]);
+    } else {
+        OPEN(&w, "for (long %s = %s, end%d = %s; %s < end%d; %s++)", q, first, at, last, q, at, q);
+        at_position(&w, at, q, w.value[at]);
+    }
 }
 
 static void merge_loop(const writer *from, int at)
@@ -369,6 +422,7 @@ static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *o
                            s->operand[n->use[l->use].operand].name, l->level);
         if (l->bind == SP_BIND_VECTOR) sp_text_printf(out, "*%d", l->vectors);
         if (l->bind == SP_BIND_UNROLL) sp_text_printf(out, ".unroll");
+        if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT) sp_text_printf(out, "%d", l->vectors);
         if (!i && n->threads) sp_text_printf(out, ".threads");
     }
 }

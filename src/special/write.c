@@ -192,10 +192,20 @@ static void axis_text(const writer *w, const sp_nest_axis *x, char out[160])
 
 static void digit_text(const writer *w, sp_special_digit d, char out[160])
 {
-    const int loop = sp_special_digit_loop(w->n, d, w->bound);
-    if (loop >= 0)
-        snprintf(out, 160, "%s", w->value[loop]);
-    else if (d.modulus && d.weight > 1)
+    int part[SP_SPECIAL_LOOPS];
+    const int parts = sp_special_digit_parts(w->n, d, w->bound, part);
+    size_t used = 0;
+    for (int i = parts - 1; i >= 0; i--) {
+        const int64_t times = w->n->loop[part[i]].digit.weight / d.weight;
+        used += (size_t)snprintf(out + used, 160 - used, times > 1 ? "%s%s * %lld" : "%s%s",
+                                 used        ? " + "
+                                 : parts > 1 ? "("
+                                             : "",
+                                 w->value[part[i]], (long long)times);
+    }
+    if (parts > 1) snprintf(out + used, 160 - used, ")");
+    if (parts) return;
+    if (d.modulus && d.weight > 1)
         snprintf(out, 160, "%s %% %lld / %lld", index_text(w, d.index), (long long)d.modulus,
                  (long long)d.weight);
     else if (d.modulus)
@@ -241,7 +251,8 @@ static bool has_text(const writer *w, int use, int level)
     }
     if (sp_special_diagonal(w->s, u, level, &dim, &other)) return *w->index[dim] && *w->index[other];
     const sp_special_digit d = sp_special_level_digit(w->s, u, level);
-    return sp_special_digit_loop(w->n, d, w->bound) >= 0 || *w->index[d.index];
+    int part[SP_SPECIAL_LOOPS];
+    return sp_special_digit_parts(w->n, d, w->bound, part) > 0 || *w->index[d.index];
 }
 
 /* ------------------------------------------------------------------ searches */
@@ -338,7 +349,8 @@ static bool wanted(const writer *w, int index)
                 continue;
             }
             const sp_special_digit d = sp_special_level_digit(w->s, use, l);
-            if (d.index == index && sp_special_digit_loop(w->n, d, all) < 0) return true;
+            int part[SP_SPECIAL_LOOPS];
+            if (d.index == index && !sp_special_digit_parts(w->n, d, all, part)) return true;
         }
     }
     return false;
@@ -460,7 +472,13 @@ static void load(writer *w, int use)
         snprintf(value, sizeof value, "%s_found", name);
     else
         snprintf(value, sizeof value, "%s_values[%s]", name, at);
-    LINE(w, has_vectors(w) ? "const vec %s_v = splat(%s);" : "const float %s_v = %s;", name, value);
+    const sp_special_loop *last = w->n->loops ? &w->n->loop[w->n->loops - 1] : NULL;
+    if (has_vectors(w))
+        LINE(w, "const vec %s_v = splat(%s);", name, value);
+    else
+        LINE(w, "float %s_v = %s;", name, value);
+    if (last && last->over == SP_OVER_SEGMENT && last->bind == SP_BIND_UNROLL && w->bound[w->n->loops - 1])
+        LINE(w, "HOLD(%s_v);", name);
 }
 
 static bool advance(writer *w, int use)

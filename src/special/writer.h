@@ -24,6 +24,7 @@ typedef struct writer {
     bool masked; /* and it has `lanes` lanes */
     bool summing;
     int copy; /* which sum the unrolled loops are at */
+    int turn; /* and which of several positions */
 } writer;
 
 void sp_write_line(writer *w, const char *format, ...) SP_PRINTF(2, 3);

@@ -23,6 +23,8 @@ static const char *const expressions[] = {
     "C(i,k) = A(i,j)*B(j,l)*X(l,k)",
     "y(i) = A(i+p,j)*w(p)*x(j)",
     "C(i,j) = A(j,i) + abs(B(i,j))",
+    "S(i,j) = A(i,j)*X(i,k)*Y(j,k)",
+    "C(m,n) = X(m,k)*A(n,k)",
 };
 static const char *const threes[] = {
     "C(i,l) = A(i,j,k)*X(j,l)*Y(k,l)",
@@ -48,6 +50,30 @@ static void draw_format(sp_rng *r, int rank, char *out)
         format_draw(r, rank, roll(r, 4) == 0, out, FORMAT_DRAWN);
 }
 
+/* Primitives at random, of which many are refused; what is refused leaves the nest as it was. */
+static void draw_schedule(sp_special *s, sp_special_nest *n, sp_rng *r)
+{
+    for (int step = 0; step < 6 && n->loops; step++) {
+        const char *a = n->loop[roll(r, (unsigned)n->loops)].name,
+                   *b = n->loop[roll(r, (unsigned)n->loops)].name;
+        char text[96];
+        switch (roll(r, 6)) {
+        case 0:
+            snprintf(text, sizeof text, "split(%s,u%d,v%d,%d)", a, step, step, 2 + (int)roll(r, 3));
+            break;
+        case 1:
+        case 2: snprintf(text, sizeof text, "reorder(%s,%s)", a, b); break;
+        case 3: snprintf(text, sizeof text, "vectorize(%s,%d)", a, 1 << roll(r, 3)); break;
+        case 4: snprintf(text, sizeof text, "unroll(%s)", a); break;
+        default: snprintf(text, sizeof text, "threads(%s)", n->loop[0].name);
+        }
+        const sp_special_nest before = *n;
+        if (!sp_special_apply(s, n, text)) continue;
+        assert_int_equal(sp_ctx_status(cx), SPARTA_E_USAGE);
+        assert_memory_equal(&before, n, sizeof before);
+    }
+}
+
 /* False: this tensor does not fit the format, or the expression does not take it. */
 static bool begin_case(special_case *c, sp_rng *r, int number, sp_text *text, char *what)
 {
@@ -57,9 +83,13 @@ static bool begin_case(special_case *c, sp_rng *r, int number, sp_text *text, ch
     const char *e = three ? threes[roll(r, SP_COUNT(threes))] : expressions[roll(r, SP_COUNT(expressions))];
     must(sp_special_parse(cx, e, &c->s), e);
     size_t used = (size_t)snprintf(what, 4 * FORMAT_DRAWN, "case %d: %s", number, e);
-    for (int i = 0; i < c->s->operands; i++) {
+    for (int i = c->s->operands - 1; i >= 0; i--) {
         const char *name = c->s->operand[i].name;
         const bool plain = strchr(e, '+') && strstr(e, "i+p");
+        if (*name == 'S') { /* the pattern of A */
+            must(sp_special_format(c->s, name, format), what);
+            continue;
+        }
         if ((*name != 'A' && (*name != 'B' || roll(r, 2)) && !(*name == 'X' && !roll(r, 6))) ||
             (plain && *name == 'A'))
             continue;
@@ -75,7 +105,10 @@ static bool begin_case(special_case *c, sp_rng *r, int number, sp_text *text, ch
     }
     if (sp_special_sized(c->s)) return false;
     must(sp_special_lower(c->s), what);
-    must(sp_special_schedule(c->s, NULL, sp_target_best(SP_DEVICE_CPU)), what);
+    if (roll(r, 2))
+        for (int i = 0; i < c->s->nests; i++) draw_schedule(c->s, c->s->nest[i], r);
+    else
+        must(sp_special_schedule(c->s, NULL, sp_target_best(SP_DEVICE_CPU)), what);
     static const unsigned keeps[] = {0, 2, 20, 50, 100};
     make_operands(c, r, keeps[roll(r, SP_COUNT(keeps))]);
     snprintf(c->prefix, sizeof c->prefix, "c%d_", number);
