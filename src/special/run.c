@@ -222,7 +222,7 @@ void sp_special_run(const sp_special_kernel *k, sp_pool *pool)
         if (first && !s->statement[n->statement].adds && (!sp_special_stores(s, i) || empty(s, n)))
             clear(k, sp_special_target(n)->operand);
         if (empty(s, n)) continue;
-        shared r = {k, i, pool && n->threads ? sp_pool_threads(pool) : 1};
+        shared r = {k, i, pool && sp_special_shares(n) ? sp_pool_threads(pool) : 1};
         if (r.parts > 1)
             sp_pool_run(pool, run_part, &r);
         else

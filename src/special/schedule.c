@@ -64,7 +64,7 @@ static sparta_status check_order(const work *w)
                    "%s goes over level %d of %s, which lies under loops that would come after it; keep those "
                    "outside",
                    l->name, l->level, w->s->operand[n->use[l->use].operand].name);
-        if (l->bind == SP_BIND_THREADS && i)
+        if (l->threads && l->over == SP_OVER_SEGMENT && i)
             REFUSE(w, "%s is shared by threads and would not be the outermost loop", l->name);
         if (l->bind == SP_BIND_UNROLL)
             for (int k = i + 1; k < n->loops; k++)
@@ -129,7 +129,8 @@ static sparta_status apply_split(work *w)
     if (n->loop[at].over != SP_OVER_COUNT)
         REFUSE(w, "%s goes over what %s stores, not over an index", t->arg[0],
                w->s->operand[n->use[n->loop[at].use].operand].name);
-    if (n->loop[at].bind != SP_BIND_SERIAL) REFUSE(w, "%s is bound already; split it before", t->arg[0]);
+    if (n->loop[at].bind != SP_BIND_SERIAL || n->loop[at].threads)
+        REFUSE(w, "%s is bound already; split it before", t->arg[0]);
     SP_TRY(new_name(w, t->arg[1], at));
     SP_TRY(new_name(w, t->arg[2], at));
     if (!strcmp(t->arg[1], t->arg[2])) REFUSE(w, "both halves are called %s", t->arg[1]);
@@ -174,6 +175,18 @@ static bool unit(const sp_special *s, const sp_special_use *u, sp_special_digit 
     return true;
 }
 
+/* A diagonal makes one index from another: all that follows would be in vectors, or unrolled. */
+static bool on_diagonal(const sp_special *s, const sp_special_nest *n, int index)
+{
+    for (int u = 0; u < n->uses; u++)
+        for (int k = 0; n->use[u].needed && k < n->use[u].format->n; k++) {
+            int dim, other;
+            if (sp_special_diagonal(s, &n->use[u], k, &dim, &other) && (dim == index || other == index))
+                return true;
+        }
+    return false;
+}
+
 const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160])
 {
     const sp_special_loop *l = &n->loop[at];
@@ -189,14 +202,7 @@ const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest
         snprintf(why, 160, "elements of %s do not lie side by side along it", o->name);
         return why;
     }
-    /* A diagonal makes one index from another: all that follows would be vectors. */
-    for (int u = 0; u < n->uses; u++)
-        for (int k = 0; n->use[u].format && k < n->use[u].format->n; k++) {
-            int dim, other;
-            if (sp_special_diagonal(s, &n->use[u], k, &dim, &other) &&
-                (dim == l->digit.index || other == l->digit.index))
-                return "a diagonal depends on it";
-        }
+    if (on_diagonal(s, n, l->digit.index)) return "a diagonal depends on it";
     return NULL;
 }
 
@@ -239,7 +245,7 @@ static sparta_status unroll_positions(work *w, int at)
     sp_special_loop *l = &w->n->loop[at];
     const char *refused = turns_refused(w->s, w->n, at);
     if (refused) REFUSE(w, "%s", refused);
-    if (l->bind != SP_BIND_SERIAL) REFUSE(w, "%s is bound already", l->name);
+    if (l->bind != SP_BIND_SERIAL || l->threads) REFUSE(w, "%s is bound already", l->name);
     if (w->step->n > 1) SP_TRY(number(w, w->step->arg[1], 2, SP_SPECIAL_VECTORS, &turns));
     l->vectors = (int)turns;
     l->bind = SP_BIND_UNROLL;
@@ -257,7 +263,8 @@ static sparta_status apply_unroll(work *w)
     if (w->step->n > 1)
         REFUSE(w, "%s goes over an index, all of whose values are written out; say unroll(%s)", l->name,
                l->name);
-    if (l->bind != SP_BIND_SERIAL) REFUSE(w, "%s is bound already", l->name);
+    if (l->bind != SP_BIND_SERIAL || l->threads) REFUSE(w, "%s is bound already", l->name);
+    if (on_diagonal(w->s, w->n, l->digit.index)) REFUSE(w, "a diagonal depends on it");
     if (!extent || extent > MOST_UNROLL)
         REFUSE(w, "%s has %s values; split it into parts of at most %d", l->name,
                extent ? "too many" : "a varying number of", MOST_UNROLL);
@@ -274,10 +281,18 @@ static sparta_status apply_unroll(work *w)
     return status;
 }
 
+bool sp_special_shares(const sp_special_nest *n)
+{
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].threads) return true;
+    return false;
+}
+
+/* Each thread does its share of one loop of the result, and all of the others: no element is written by two. */
 const char *sp_special_threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160])
 {
     const sp_special_loop *l = &n->loop[at];
-    if (at) return "it is not the outermost loop; reorder first";
+    if (sp_special_shares(n)) return "another loop is shared by threads already";
     if (l->bind == SP_BIND_UNROLL) return "it is unrolled";
     if (l->over == SP_OVER_MERGE) return "it is a search, which has one result";
     if (!sp_special_in_result(s, n, l->digit.index)) {
@@ -287,12 +302,12 @@ const char *sp_special_threads_refused(const sp_special *s, const sp_special_nes
             s->operand[sp_special_target(n)->operand].name);
         return why;
     }
-    if (l->over == SP_OVER_SEGMENT) {
-        const sp_level *level = &n->use[l->use].format->level[l->level];
-        if (level->kind == SP_LEVEL_BITMAP) return "bits cannot be cut where a thread's share ends";
-        if (level->properties & (SP_PROP_NONUNIQUE | SP_PROP_NONORDERED) || !sp_special_ordered(level))
-            return "its coordinates may come again, and two threads would add to one element";
-    }
+    if (l->over == SP_OVER_COUNT) return NULL;
+    const sp_level *level = &n->use[l->use].format->level[l->level];
+    if (at) return "it goes over stored positions and is not the outermost loop";
+    if (level->kind == SP_LEVEL_BITMAP) return "bits cannot be cut where a thread's share ends";
+    if (!sp_special_ordered(level))
+        return "its coordinates may come again, and two threads would add to one element";
     return NULL;
 }
 
@@ -303,8 +318,7 @@ static sparta_status apply_threads(work *w)
     SP_TRY(find_loop(w, w->step->arg[0], &at));
     const char *refused = sp_special_threads_refused(w->s, w->n, at, why);
     if (refused) REFUSE(w, "%s", refused);
-    if (w->n->loop[at].bind == SP_BIND_SERIAL) w->n->loop[at].bind = SP_BIND_THREADS;
-    w->n->threads = true;
+    w->n->loop[at].threads = true;
     return SPARTA_OK;
 }
 
@@ -460,7 +474,35 @@ static void say(ordering *o, int loop)
     o->taken[loop] = true;
 }
 
-sparta_status sp_special_default(const sp_special *s, const sp_special_nest *n, sp_target target,
+/* A loop over an index that is long, so that every thread has some; else over what is stored, else the one in vectors. */
+static int best_threads(const sp_special *s, const sp_special_nest *n)
+{
+    char why[160];
+    int best = -1, best_rank = 0;
+    for (int i = 0; i < n->loops; i++) {
+        const sp_special_loop *l = &n->loop[i];
+        if (sp_special_threads_refused(s, n, i, why)) continue;
+        const int rank = l->over == SP_OVER_SEGMENT                                 ? 2
+                         : sp_special_extent(l->digit) || l->bind == SP_BIND_VECTOR ? 1
+                                                                                    : 3;
+        if (rank > best_rank) best = i, best_rank = rank;
+    }
+    return best;
+}
+
+/* With what stands in the text so far the loops are in their places: then it is seen which of them threads may share. */
+static sparta_status say_threads(const sp_special *s, const sp_special_nest *n, sp_text *out)
+{
+    sp_special_nest tried = *n;
+    sp_special unchanged = *s;
+    SP_TRY(out->status);
+    SP_TRY(sp_special_apply(&unchanged, &tried, sp_text_str(out)));
+    const int at = best_threads(s, &tried);
+    if (at >= 0) sp_text_printf(out, "; threads(%s)", tried.loop[at].name);
+    return out->status;
+}
+
+static sparta_status say_default(const sp_special *s, const sp_special_nest *n, sp_target target,
                                  sp_text *out)
 {
     const int vector = best_vector(s, n);
@@ -469,7 +511,8 @@ sparta_status sp_special_default(const sp_special *s, const sp_special_nest *n, 
     int64_t rows = 1, copies = 1;
     for (int i = n->loops - 1; i >= 0 && vector >= 0 && along; i--) {
         const bool result = sp_special_in_result(s, n, n->loop[i].digit.index);
-        const int64_t extent = short_loop(&n->loop[i]) && i != vector && movable(s, n, i)
+        const int64_t extent = short_loop(&n->loop[i]) && i != vector && movable(s, n, i) &&
+                                       !on_diagonal(s, n, n->loop[i].digit.index)
                                    ? sp_special_extent(n->loop[i].digit)
                                    : 0;
         if (!extent || copies * extent > 64 || (result && rows * extent > 8)) continue;
@@ -503,22 +546,27 @@ sparta_status sp_special_default(const sp_special *s, const sp_special_nest *n, 
     for (int i = n->loops - 1; i >= 0; i--)
         if (unrolled[i] && !sp_special_in_result(s, n, n->loop[i].digit.index))
             sp_text_printf(out, "; unroll(%s)", n->loop[i].name);
-    return out->status;
+    return say_threads(s, n, out);
 }
 
-/* Threads share the outermost loop where none of them meets another. */
+sparta_status sp_special_default(const sp_special *s, const sp_special_nest *n, sp_target target,
+                                 sp_text *out)
+{
+    sp_text own;
+    sp_text_init(&own, s->cx);
+    const sparta_status status = say_default(s, n, target, &own);
+    if (!status) sp_text_printf(out, "%s", sp_text_str(&own));
+    sp_text_free(&own);
+    return status ? status : out->status;
+}
+
 static sparta_status apply_default(sp_special *s, sp_special_nest *n, sp_target target)
 {
-    char why[160];
     sp_text text;
     sp_text_init(&text, s->cx);
     sparta_status status = sp_special_default(s, n, target, &text);
     if (!status) status = sp_special_apply(s, n, sp_text_str(&text));
     sp_text_free(&text);
-    if (!status && n->loops && !sp_special_threads_refused(s, n, 0, why)) {
-        n->threads = true;
-        if (n->loop[0].bind == SP_BIND_SERIAL) n->loop[0].bind = SP_BIND_THREADS;
-    }
     return status;
 }
 

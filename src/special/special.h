@@ -97,7 +97,8 @@ typedef struct sp_special_loop {
     char name[16];
     sp_nest_over
         over; /* COUNT: all values of its part of an index; SEGMENT: positions of a level; MERGE: those at a coordinate that is known */
-    sp_nest_binding bind;
+    sp_nest_binding bind;   /* SERIAL, VECTOR or UNROLL; */
+    bool threads;           /* and its steps are shared out among threads */
     int vectors;            /* bound to VECTOR: how many at once; UNROLL of positions: how many of them */
     int use, level;         /* SEGMENT, MERGE */
     sp_special_digit digit; /* COUNT, SEGMENT: what it binds; index -1: a diagonal */
@@ -115,7 +116,6 @@ typedef struct sp_special_nest {
     int statement, root; /* the term, a node */
     bool negative;       /* it is subtracted */
     bool whole;          /* it writes every element of the result once: nothing needs to be there before */
-    bool threads;        /* the outermost loop is shared by threads */
     int uses;
     sp_special_use use[SP_SPECIAL_ACCESSES]; /* the last is the result */
     int loops;
@@ -150,6 +150,8 @@ sparta_status sp_special_sized(sp_special *s) SP_MUST;
 
 /* Nests of the expression, their loops in the order of levels, none bound. */
 sparta_status sp_special_lower(sp_special *s) SP_MUST;
+/* Does a nest share a loop among threads? */
+bool sp_special_shares(const sp_special_nest *n);
 /* Apply primitives to every nest: "reorder(k,i,j); vectorize(k,4); unroll(i1); threads(k)". NULL: of each nest those of its default. */
 sparta_status sp_special_schedule(sp_special *s, const char *text, sp_target target) SP_MUST;
 /* What is good without tuning: a text for sp_special_apply. */

@@ -140,7 +140,7 @@ static void store(writer *w, int nest_stores)
     if (v >= 0 && !summed(w->s, w->n, v)) {
         for (int t = 0; t < vectors; t++) {
             char plus[32] = "";
-            if (t) snprintf(plus, sizeof plus, " + %d * LANES", t);
+            if (t) snprintf(plus, sizeof plus, t > 1 ? " + %d * LANES" : " + LANES", t);
             if (nest_stores)
                 LINE(w, "put_f32(%s_values + %s%s, sum%d_%d, %s);", name, at, plus, w->copy, t, lanes(w));
             else
@@ -200,7 +200,7 @@ static void inside(writer *in, int at)
 static void bounds(const writer *w, int at, const char *from, const char *to, const char *unit,
                    char first[320], char end[320])
 {
-    if (at || !w->n->threads) {
+    if (!w->n->loop[at].threads) {
         snprintf(first, 320, "%s", from);
         snprintf(end, 320, "%s", to);
     } else if (!strcmp(from, "0")) {
@@ -220,7 +220,7 @@ static void count_loop(const writer *from, int at)
     sp_write_extent(&w, l->digit, end);
     bounds(&w, at, "0", end, "1", first, last);
     w.opened = 0;
-    if (at || !w.n->threads)
+    if (!l->threads)
         OPEN(&w, "for (long %s = 0; %s < %s; %s++)", l->name, l->name, last, l->name);
     else
         OPEN(&w, "for (long %s = %s, end = %s; %s < end; %s++)", l->name, first, last, l->name, l->name);
@@ -376,9 +376,13 @@ static void summing(const writer *from, int at)
     const int n = sums(&w), vectors = sum_vectors(&w);
     w.summing = true;
     w.opened = 0;
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < n; k++) {
+        sp_text_printf(w.out, "%*s%s", 4 * w.indent, "", in_vectors ? "vec" : "float");
         for (int t = 0; t < vectors; t++)
-            LINE(&w, in_vectors ? "vec sum%d_%d = splat(0.f);" : "float sum%d_%d = 0.f;", k, t);
+            sp_text_printf(w.out, in_vectors ? "%s sum%d_%d = splat(0.f)" : "%s sum%d_%d = 0.f", t ? "," : "",
+                           k, t);
+        sp_text_printf(w.out, ";\n");
+    }
     walk(&w, at);
     w.copy = 0;
     store_all(&w, at, sp_special_stores(w.s, w.number));
@@ -423,7 +427,7 @@ static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *o
         if (l->bind == SP_BIND_VECTOR) sp_text_printf(out, "*%d", l->vectors);
         if (l->bind == SP_BIND_UNROLL) sp_text_printf(out, ".unroll");
         if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT) sp_text_printf(out, "%d", l->vectors);
-        if (!i && n->threads) sp_text_printf(out, ".threads");
+        if (l->threads) sp_text_printf(out, ".threads");
     }
 }
 
@@ -478,7 +482,7 @@ static void function(const sp_special *s, int number, const char *prefix, sp_tex
     sp_text_printf(out, " */\nKERNEL void %s%d(const struct sp_special_args *a)\n{\n", prefix, number);
     w->indent = 1;
     sp_write_declare(w);
-    if (!n->threads) LINE(w, "if (a->part) return;");
+    if (!sp_special_shares(n)) LINE(w, "if (a->part) return;");
     sp_write_settle(w, -1);
     walk(w, 0);
     sp_write_close(w);

@@ -333,10 +333,10 @@ static void look_up(writer *w, int use)
 }
 
 /* ------------------------------------------------------------------ settling */
-/* Is the whole value of an index asked for, not only its parts? */
-static bool wanted(const writer *w, int index)
+/* Is the whole value of an index asked for, not only its parts, by the first of these uses? */
+static bool wanted(const writer *w, int index, int uses)
 {
-    for (int u = 0; u < w->n->uses; u++) {
+    for (int u = 0; u < uses; u++) {
         const sp_special_use *use = &w->n->use[u];
         if (!sp_special_uses(w->s, use, index)) continue;
         if (!use->format) return true;
@@ -377,6 +377,23 @@ static bool zero_outside(const writer *w, int loop)
     return false;
 }
 
+/* Blocks that a loop over blocks of blocks has too many do not exist, not even as padding. */
+static void guard_blocks(writer *w, int index)
+{
+    for (int l = 0; l < w->n->loops; l++) {
+        const sp_special_digit d = w->n->loop[l].digit;
+        int part[SP_SPECIAL_LOOPS];
+        if (d.index != index || d.weight < 2 || (w->inside[index] && d.weight >= w->inside[index])) continue;
+        const int parts =
+            sp_special_digit_parts(w->n, (sp_special_digit){index, 0, d.weight}, w->bound, part);
+        if (parts < 2) continue;
+        char value[160];
+        digit_text(w, (sp_special_digit){index, 0, d.weight}, value);
+        OPEN(w, "if (%s * %lld < n_%s)", value, (long long)d.weight, w->s->index[index].name);
+        w->inside[index] = d.weight;
+    }
+}
+
 static void complete(writer *w, int index)
 {
     const char *name = w->s->index[index].name;
@@ -394,8 +411,8 @@ static void complete(writer *w, int index)
         last >= 0 && w->n->loop[last].bind == SP_BIND_UNROLL && w->n->loop[last].digit.index == index;
     const bool vector =
         last >= 0 && w->n->loop[last].bind == SP_BIND_VECTOR && w->n->loop[last].digit.index == index;
-    const bool want = wanted(w, index);
     const bool spare = unrolled && (sp_special_in_result(w->s, w->n, index) || zero_outside(w, last));
+    const bool want = wanted(w, index, w->n->uses - spare); /* where a sum is stored is found out there */
     if (!vector && !spare) OPEN(w, "if (%s < n_%s)", value, name);
     if (want && spare)
         LINE(w, "const long %s = %s < n_%s ? %s : n_%s - 1;", name, value, name, value, name);
@@ -461,7 +478,7 @@ static void load(writer *w, int use)
         for (int l = 0; l < w->n->loops; l++) several |= w->n->loop[l].bind == SP_BIND_UNROLL && !w->bound[l];
         for (int t = 0; t < w->vectors; t++) {
             char plus[24] = "";
-            if (t) snprintf(plus, sizeof plus, " + %d * LANES", t);
+            if (t) snprintf(plus, sizeof plus, t > 1 ? " + %d * LANES" : " + LANES", t);
             LINE(w, "vec %s_v%d = get_f32(%s_values + %s%s, %s);", name, t, name, at, plus,
                  w->masked ? "lanes" : "LANES");
             if (several) LINE(w, "PIN(%s_v%d);", name, t);
@@ -486,7 +503,8 @@ static bool advance(writer *w, int use)
     const sp_special_use *u = &w->n->use[use];
     const int levels = sp_special_levels(w->s, u);
     char name[48], c[160], q[64];
-    if (w->levels[use] == levels) return false;
+    if (w->levels[use] == levels || (use == w->n->uses - 1 && w->s->operand[u->operand].like >= 0))
+        return false;
     const int l = w->levels[use];
     if (sp_special_loop_of(w->n, use, l) >= 0 || !sp_special_level_dense(u, l) || !has_text(w, use, l))
         return false;
@@ -515,8 +533,10 @@ void sp_write_settle(writer *w, int only)
     const int uses = w->n->uses;
     while (more) {
         more = false;
-        for (int i = 0; i < w->s->indices; i++)
+        for (int i = 0; i < w->s->indices; i++) {
+            if (only < 0) guard_blocks(w, i);
             if (!w->complete[i] && all_bound(w, i)) complete(w, i), more = true;
+        }
         for (int u = 0; u < uses; u++) {
             if (only >= 0 ? u != only : u == uses - 1) continue;
             if (only < 0) more |= derive(w, u);
@@ -534,7 +554,7 @@ void sp_write_guard_result(writer *w)
         parts_of(w, i, -1, value);
         w->complete[i] = true;
         OPEN(w, "if (%s < n_%s)", value, w->s->index[i].name);
-        if (wanted(w, i)) {
+        if (wanted(w, i, w->n->uses)) {
             LINE(w, "const long %s = %s;", w->s->index[i].name, value);
             snprintf(w->index[i], sizeof w->index[0], "%s", w->s->index[i].name);
         }
@@ -573,7 +593,7 @@ static void number_text(double v, bool vectors, sp_text *out)
     sp_text_printf(out, vectors ? "splat(%sf)" : "%sf", s);
 }
 
-void sp_write_expression(const writer *w, int node, int t, sp_text *out)
+static void expression(const writer *w, int node, int t, bool top, sp_text *out)
 {
     const sp_special_node *x = &w->s->node[node];
     const bool vectors = has_vectors(w);
@@ -593,17 +613,22 @@ void sp_write_expression(const writer *w, int node, int t, sp_text *out)
     /* An operator is one of floats too; a function is asked of vectors. */
     const char *how = sp_spell_word(x->at);
     const bool plain = vectors || (!strchr(how, '(') && !strchr(how, '['));
-    sp_text_printf(out, plain ? "(" : "((");
+    if (!top || !plain) sp_text_printf(out, plain ? "(" : "((");
     for (const char *c = how; *c; c++) {
         if (*c != '$') {
             sp_text_printf(out, "%c", *c);
             continue;
         }
         if (!plain) sp_text_printf(out, "splat(");
-        sp_write_expression(w, x->arg[*++c - '0'], t, out);
+        expression(w, x->arg[*++c - '0'], t, false, out);
         if (!plain) sp_text_printf(out, ")");
     }
-    sp_text_printf(out, plain ? ")" : ")[0])");
+    if (!top || !plain) sp_text_printf(out, plain ? ")" : ")[0])");
+}
+
+void sp_write_expression(const writer *w, int node, int t, sp_text *out)
+{
+    expression(w, node, t, true, out);
 }
 
 /* ------------------------------------------------------------------ declarations */
@@ -619,6 +644,20 @@ static const char *index_type(sparta_dtype d)
     }
 }
 
+/* Does the text ask how many coordinates a level has, or positions? Not of the outermost. */
+static bool sized(const sp_level *l, int level)
+{
+    if (!l) return level > 0;
+    const bool diagonal = l->map == SP_MAP_SUB || l->map == SP_MAP_ADD;
+    switch (l->kind) {
+    case SP_LEVEL_PACKED: return !l->w;
+    case SP_LEVEL_BITMAP: return true;
+    case SP_LEVEL_DENSE:
+    case SP_LEVEL_RANGE: return (level > 0 && !fixed_extent(l)) || diagonal;
+    default: return false;
+    }
+}
+
 static void declare_leaf(writer *w, const char *name, const sp_special_operand *o, int leaf)
 {
     const sp_format *f = sp_special_leaf(o, leaf);
@@ -627,7 +666,7 @@ static void declare_leaf(writer *w, const char *name, const sp_special_operand *
     const int levels = f ? f->n : o->rank;
     for (int l = 0; l < levels; l++) {
         const sp_level *v = f ? &f->level[l] : NULL;
-        LINE(w, "const long %s_n%d = a->size[%d];", name, l, sizes + l);
+        if (sized(v, l)) LINE(w, "const long %s_n%d = a->size[%d];", name, l, sizes + l);
         if (v && sp_level_table[v->kind].has_pos)
             LINE(w, "const %s *const %s_pos%d = a->array[%d];", index_type(v->pos), name, l,
                  first + 1 + 2 * l);

@@ -15,6 +15,7 @@ typedef struct writer {
     bool bound[SP_SPECIAL_LOOPS];
     char value[SP_SPECIAL_LOOPS][32];   /* what the loop is called here, or the value of an unrolled one */
     char index[SP_SPECIAL_INDICES][32]; /* ""; its name once it is known */
+    int64_t inside[SP_SPECIAL_INDICES]; /* blocks of so many of its values were seen to be inside; 0: none */
     bool complete[SP_SPECIAL_INDICES];  /* all its parts are bound and it was seen to that it is inside */
     int levels[SP_SPECIAL_ACCESSES];
     char at[SP_SPECIAL_ACCESSES][64]; /* the position in the last of these levels */

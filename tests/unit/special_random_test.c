@@ -65,7 +65,7 @@ static void draw_schedule(sp_special *s, sp_special_nest *n, sp_rng *r)
         case 2: snprintf(text, sizeof text, "reorder(%s,%s)", a, b); break;
         case 3: snprintf(text, sizeof text, "vectorize(%s,%d)", a, 1 << roll(r, 3)); break;
         case 4: snprintf(text, sizeof text, "unroll(%s)", a); break;
-        default: snprintf(text, sizeof text, "threads(%s)", n->loop[0].name);
+        default: snprintf(text, sizeof text, "threads(%s)", a);
         }
         const sp_special_nest before = *n;
         if (!sp_special_apply(s, n, text)) continue;

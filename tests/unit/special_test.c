@@ -1,0 +1,344 @@
+/* special: what is refused and what is not, of expressions, sizes and schedules; golden texts; chosen kernels on every target that runs here. */
+#include "special_bed.h"
+
+/* ------------------------------------------------------------------ expressions */
+static void wrong_expressions(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } wrong[] = {
+        {"", "the name of a result is missing"},
+        {"C", "'=' is missing"},
+        {"C(i", "')' is missing"},
+        {"C(i) =", "an operand, a number or '(' is missing"},
+        {"C(i) = A(i", "')' is missing"},
+        {"C(i) = A(i))", "does not belong"},
+        {"C(i) = A(i) A(i)", "does not belong"},
+        {"C(I) = A(i)", "an index is one small letter"},
+        {"C(i) = A(int)", "an index is one small letter"},
+        {"C(i) = A(i)*/B(i)", "an operand, a number or '(' is missing"},
+        {"C(i+1) = A(i)", "plain indices alone"},
+        {"C(i,i) = A(i)", "stands twice"},
+        {"C(i) = A(i)*A(i,j)", "A has 2 indices here and 1 before"},
+        {"C(i) = A(0*i)", "times 0"},
+        {"C(i) = A(i+i)", "stands twice in one place"},
+        {"C(i) = A(99999999999*i)", "too large"},
+        {"C(i) = exp(A(i),A(i))", "another number of arguments"},
+        {"C(i) = sum(A(i))", "this word is none"},
+        {"C(i) = less(A(i),A(i))", "this word is none"},
+        {"exp(i) = A(i)", "a word is no operand"},
+        {"C(i) = 1e999*A(i)", "no number"},
+        {"C(i) = 1.2.3*A(i)", "no number"},
+        {"y(i) = y(j)", "at other indices"},
+        {"y(i) = y(i)*x(j)", "cannot sum"},
+        {"y(i) = y(i) + x(i)", "one term"},
+        {"C(i) = A(i,j,k,l,m,n,o,p,q)", "more dimensions than there are"},
+        {"C(a) = A(a)*B(b)*C1(c)*D(d)*E(e)*F(f)*G(g)*H(h)*I(i)*J(j)*K(k)*L(l)", "more than 12"},
+    };
+    for (size_t i = 0; i < SP_COUNT(wrong); i++) {
+        sp_special *s;
+        if (!sp_special_parse(cx, wrong[i].text, &s)) fail_msg("'%s' is taken", wrong[i].text);
+        says(wrong[i].words);
+        assert_null(s);
+    }
+}
+
+static void deep_and_long_expressions_end(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {"(", "-", "exp(", "A(i)+", "A(i)*", "2*", "A(i+", "; y(i)="};
+    char text[SP_SPECIAL_TEXT + 64];
+    for (size_t p = 0; p < SP_COUNT(pieces); p++) {
+        size_t n = (size_t)snprintf(text, sizeof text, "C(i)=");
+        while (n + strlen(pieces[p]) < SP_SPECIAL_TEXT)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s", pieces[p]);
+        sp_special *s;
+        fails(SPARTA_E_USAGE, sp_special_parse(cx, text, &s));
+    }
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    sp_special *s;
+    fails_saying(SPARTA_E_USAGE, "characters", sp_special_parse(cx, text, &s));
+}
+
+/* ------------------------------------------------------------------ formats and sizes */
+static sp_special *expression(const char *text, const char *const *formats)
+{
+    sp_special *s;
+    must(sp_special_parse(cx, text, &s), text);
+    for (; formats && *formats; formats += 2) must(sp_special_format(s, formats[0], formats[1]), formats[1]);
+    return s;
+}
+
+static void formats_that_do_not_fit(void **state)
+{
+    (void)state;
+    sp_special *s = expression("C(i,k) = A(i,j)*B(j,k)", NULL);
+    fails_saying(SPARTA_E_USAGE, "no operand 'D'", sp_special_format(s, "D", "csr"));
+    fails_saying(SPARTA_E_USAGE, "dimensions", sp_special_format(s, "A", "csf"));
+    fails_saying(SPARTA_E_USAGE, "no levels", sp_special_format(s, "A", "quads(128)"));
+    fails(SPARTA_E_USAGE, sp_special_format(s, "A", "csx"));
+    ok(sp_special_format(s, "C", "csr"));
+    fails_saying(SPARTA_E_UNSUPPORTED, "sparse format", sp_special_lower(s));
+    sp_special_free(s);
+    s = expression("C(i,j) = A(i,j)*B(i,j) + B(i,j)", (const char *const[]){"A", "csr", "C", "csr", NULL});
+    fails_saying(SPARTA_E_UNSUPPORTED, "pattern of A", sp_special_lower(s));
+    sp_special_free(s);
+    s = expression("y(i) = A(i,i)*x(i)", (const char *const[]){"A", "csr", NULL});
+    fails_saying(SPARTA_E_UNSUPPORTED, "twice", sp_special_lower(s));
+    sp_special_free(s);
+    s = expression("y(i) = A(i+p)*w(p)", (const char *const[]){"A", "(i)->(i:compressed)", NULL});
+    fails_saying(SPARTA_E_UNSUPPORTED, "a sum", sp_special_lower(s));
+    sp_special_free(s);
+    s = expression("y(i) = y(i)*A(i)", (const char *const[]){"A", "(i)->(i:compressed)", NULL});
+    fails_saying(SPARTA_E_UNSUPPORTED, "stored elements only", sp_special_lower(s));
+    sp_special_free(s);
+    s = expression("C(i,i0) = A(i,i0)", (const char *const[]){"A", "bsr(2,2)", NULL});
+    fails_saying(SPARTA_E_USAGE, "rename", sp_special_lower(s));
+    sp_special_free(s);
+}
+
+static void sizes_that_do_not_fit(void **state)
+{
+    (void)state;
+    sp_special *s = expression("C(i,k) = A(i,j)*B(j,k)", NULL);
+    ok(sp_special_shape(s, sp_special_find(s, "A"), (const int64_t[]){3, 4}));
+    fails_saying(SPARTA_E_SHAPE, "B says that j has 5 values",
+                 sp_special_shape(s, sp_special_find(s, "B"), (const int64_t[]){5, 6}));
+    fails_saying(SPARTA_E_SHAPE, "--dim k=N", sp_special_sized(s));
+    fails_saying(SPARTA_E_USAGE, "no index 'z'", sp_special_size(s, "z", 1));
+    sp_special_free(s);
+    s = expression("y(i) = A(i+p-1)*w(p)", NULL);
+    ok(sp_special_shape(s, sp_special_find(s, "A"), (const int64_t[]){10}));
+    ok(sp_special_size(s, "i", 8));
+    ok(sp_special_size(s, "p", 3));
+    fails_saying(SPARTA_E_SHAPE, "from -1 to 8", sp_special_sized(s));
+    sp_special_free(s);
+}
+
+/* Nothing is built that would not end, or would not fit. */
+static void too_much_is_refused_before_it_is_built(void **state)
+{
+    (void)state;
+    sp_special_kernel k;
+    sparta_tensor operand[SP_SPECIAL_OPERANDS] = {{0}};
+    sp_special *s = expression("s = a(i)*b(j)*c(k)*d(l)", NULL);
+    for (int i = 0; i < s->indices; i++) ok(sp_special_size(s, s->index[i].name, 65536));
+    ok(sp_special_sized(s));
+    ok(sp_special_lower(s));
+    for (int i = 1; i < s->operands; i++)
+        must(sp_tensor_alloc(cx, SPARTA_F32, 1, s->operand[i].dim, &operand[i]), "operand");
+    fails_saying(SPARTA_E_LIMIT, "steps", sp_special_bind(s, operand, &k));
+    sp_special_close(&k);
+    for (int i = 1; i < s->operands; i++) sp_free(cx, operand[i].data);
+    sp_special_free(s);
+    s = expression("C(i,k) = A(i)*B(k)", NULL);
+    ok(sp_special_size(s, "i", (int64_t)1 << 30));
+    ok(sp_special_size(s, "k", (int64_t)1 << 30));
+    ok(sp_special_sized(s));
+    ok(sp_special_lower(s));
+    operand[0] = (sparta_tensor){.dtype = SPARTA_F32, .rank = 2};
+    assert_int_not_equal(sp_special_bind(s, operand, &k), SPARTA_OK);
+    sp_special_close(&k);
+    sp_special_free(s);
+}
+
+/* ------------------------------------------------------------------ schedules */
+static void every_rule_of_schedules(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *format, *schedule, *words; /* words NULL: it is legal */
+    } rule[] = {
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(k,i,j); threads(k); vectorize(k,4)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "spilt(i,a,b,4)", "did you mean 'split'"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(i", "is expected"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(i,z)", "there is no loop 'z'; loops are i, j, k"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(i,i)", "stands twice"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(j,i)", "level 1 of A, which lies under"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csc", "reorder(k,j,i)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b,4); split(k,c,d,16); reorder(a,c,b,j,d)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b)", "say split(i,i0,i1,16)"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4)", "goes over what A stores"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,a,4)", "both halves"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,k,4)", "a loop 'k' already"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,A,b,4)", "no name of a loop"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b,1)", "no whole number from 2"},
+        {"C(i,k) = A(i,j)*B(j,k)", "bsr(6,4)", "split(i1,a,b,4)", "does not divide"},
+        {"C(i,k) = A(i,j)*B(j,k)", "bsr(6,4)", "split(i1,a,b,3)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "vectorize(k); split(k,a,b,4)", "bound already"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "vectorize(i)", "do not lie side by side"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "vectorize(j)", "stored positions"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "vectorize(k,9)", "from 1 to 8"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "vectorize(k); vectorize(k)", "bound already"},
+        {"C(i,k) = A(i)*B(k)", "(i)->(i:dense)", "vectorize(k); split(i,a,b,4); unroll(b)",
+         "is unrolled, and k inside of it is not"},
+        {"C(i,k) = A(i)*B(k)", "(i)->(i:dense)", "vectorize(k); split(i,a,b,4); reorder(a,k,b); unroll(b)",
+         NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(k,a,b,64); reorder(a,b); vectorize(a)",
+         "steps of more than one"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(k,a,b,64); vectorize(b)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(k,a,b,64); vectorize(b); reorder(b,a)",
+         "a part of the same index"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "unroll(k)", "a varying number of"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "unroll(j)", "not the innermost loop"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(k,a,b,32); unroll(b)", "too many"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(k,a,b,4); unroll(b)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(k,a,b,4); unroll(b,4)", "say unroll(b)"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b,4); unroll(b)", "inside of it is not"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "threads(k); split(k,a,b,4)", "bound already"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(k,a,b,4); threads(b); unroll(b)", "bound already"},
+        {"y(i) = A(i,j)*x(j)", "csr", "unroll(j,8)", NULL},
+        {"y(i) = A(i,j)*x(j)", "csr", "unroll(j,1)", "from 2 to 8"},
+        {"y(i) = A(i,j)*x(j)", "bitmap", "unroll(j,4)", "bits are found"},
+        {"y(j) = A(i,j)*x(i)", "csr", "unroll(j,4)", "the result has its index"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "threads(i)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "threads(k)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csc", "threads(i)", "not the outermost"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "threads(k); threads(i)", "already"},
+        {"C(i,k) = A(i,j)*B(j,k)", "dcsr", "threads(i); reorder(k,i,j)", "would not be the outermost"},
+        {"y(j) = A(i,j)*x(i)", "csr", "threads(i)", "two threads would add to one element of y"},
+        {"y(i) = A(i,j)*x(j)", "coo", "threads(i)", "may come again"},
+        {"y(i) = A(i,j)*x(j)", "dcsr", "threads(i)", NULL},
+        {"y(i) = A(i,j)*x(j)", "(i,j)->(i:bitmap, j:compressed)", "threads(i)", "bits cannot be cut"},
+        {"y(i) = A(i,j)*x(j)", "dia", "vectorize(i)", "do not lie side by side"},
+        {"y(i) = A(i,j)*x(j)", "dia", "split(i,a,b,4); reorder(a,A_0,b); unroll(b)",
+         "a diagonal depends on it"},
+        {"C(i,j) = max(A(i,j),X(i,j))", "csr", "vectorize(j)", "elements of A do not lie side by side"},
+    };
+    for (size_t i = 0; i < SP_COUNT(rule); i++) {
+        sp_special *s = expression(rule[i].text, (const char *const[]){"A", rule[i].format, NULL});
+        ok(sp_special_lower(s));
+        if (rule[i].words)
+            fails_saying(SPARTA_E_USAGE, rule[i].words,
+                         sp_special_schedule(s, rule[i].schedule, SP_TARGET_AVX512));
+        else
+            must(sp_special_schedule(s, rule[i].schedule, SP_TARGET_AVX512), rule[i].schedule);
+        sp_special_free(s);
+    }
+}
+
+/* ------------------------------------------------------------------ golden texts */
+/* tests/fixtures/kernels/special_<name>.c, byte by byte; EMIT_GOLDEN=write writes them anew. */
+static const struct {
+    const char *name, *text, *format[7];
+} golden[] = {
+    {"spmm_csr", "C(i,k) = A(i,j)*B(j,k)", {"A", "csr"}},
+    {"spmm_dia", "C(i,k) += A(i,j)*B(j,k)", {"A", "dia"}},
+    {"spmv_csr", "y(i) = A(i,j)*x(j) + b(i); y(i) = relu(y(i))", {"A", "csr"}},
+    {"sddmm_csr", "C(i,j) = S(i,j)*A(i,k)*B(j,k)", {"S", "csr", "C", "csr"}},
+    {"strip_panel", "y(m,n) = x(m,k)*w(n,k)", {"w", "cv(2)", "x", "panel", "y", "panel"}},
+    {"both", "C(i,j) = A(i,j)*B(i,j)", {"A", "bitmap", "B", "dcsc"}},
+    {"one_side", "C(i,j) = max(A(i,j),X(i,j))", {"A", "coo"}},
+};
+
+static void check_golden(const char *path, const char *text)
+{
+    static char was[1 << 16];
+    FILE *f = fopen(path, getenv("EMIT_GOLDEN") ? "w" : "r");
+    if (!f) fail_msg("%s is missing; EMIT_GOLDEN=write writes it", path);
+    if (getenv("EMIT_GOLDEN")) {
+        fputs(text, f);
+        fclose(f);
+        return;
+    }
+    const size_t n = fread(was, 1, sizeof was - 1, f);
+    was[n] = 0;
+    fclose(f);
+    if (strcmp(was, text))
+        fail_msg("%s differs from what is generated now; EMIT_GOLDEN=write writes it anew:\n%s", path, text);
+}
+
+static void golden_texts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SP_COUNT(golden); i++) {
+        char path[128];
+        sp_text text;
+        sp_special *s = expression(golden[i].text, golden[i].format);
+        ok(sp_special_lower(s));
+        ok(sp_special_schedule(s, NULL, SP_TARGET_AVX512));
+        sp_text_init(&text, cx);
+        sp_special_print(s, &text);
+        sp_special_functions(s, "sp_special_", &text);
+        ok(text.status);
+        snprintf(path, sizeof path, "tests/fixtures/kernels/special_%s.c", golden[i].name);
+        check_golden(path, sp_text_str(&text));
+        sp_text_free(&text);
+        sp_special_free(s);
+    }
+}
+
+/* ------------------------------------------------------------------ kernels on every target */
+static void run_on(sp_target target, const char *text, const char *const *formats)
+{
+    sp_rng r = sp_rng_seed(5);
+    special_case c = {.s = expression(text, formats)};
+    for (int i = 0; i < c.s->indices; i++) ok(sp_special_size(c.s, c.s->index[i].name, 37 + 30 * i));
+    ok(sp_special_sized(c.s));
+    ok(sp_special_lower(c.s));
+    ok(sp_special_schedule(c.s, NULL, target));
+    make_operands(&c, &r, 20);
+    must(sp_special_build(c.s, c.operand, target, &c.kernel), text);
+    sp_special_run(&c.kernel, NULL);
+    compare_case(&c, text);
+    end_case(&c);
+}
+
+static void chosen_kernels_on_every_target(void **state)
+{
+    (void)state;
+    for (sp_target t = 0; sp_target_device(t) == SP_DEVICE_CPU; t++) {
+        if (!sp_target_fits(t)) continue;
+        run_on(t, "C(i,k) = A(i,j)*B(j,k)", (const char *const[]){"A", "bsr(4,4)", NULL});
+        run_on(t, "y(m,n) = x(m,k)*w(n,k)",
+               (const char *const[]){"w", "strip(4)", "x", "panel", "y", "panel", NULL});
+        run_on(t, "C(i,j) = S(i,j)*A(i,k)*B(j,k)",
+               (const char *const[]){"S", "hyb(1,2)", "C", "hyb(1,2)", NULL});
+        run_on(t, "C(i,l) = A(i,j,k)*X(j,l)*Y(k,l)", (const char *const[]){"A", "csf", NULL});
+        run_on(t, "s = A(i,j)*B(i,j)", (const char *const[]){"A", "csr", "B", "csc", NULL});
+    }
+}
+
+/* Words: what is no whole number is close. */
+static void words_of_expressions(void **state)
+{
+    (void)state;
+    sp_rng r = sp_rng_seed(9);
+    special_case c = {.s = expression("C(i,j) = tanh(A(i,j))*exp(X(i,j)) + sqrt(abs(A(i,j)))",
+                                      (const char *const[]){"A", "csr", NULL})};
+    ok(sp_special_size(c.s, "i", 9));
+    ok(sp_special_size(c.s, "j", 40));
+    ok(sp_special_sized(c.s));
+    ok(sp_special_lower(c.s));
+    ok(sp_special_schedule(c.s, NULL, sp_target_best(SP_DEVICE_CPU)));
+    make_operands(&c, &r, 50);
+    ok(sp_special_build(c.s, c.operand, sp_target_best(SP_DEVICE_CPU), &c.kernel));
+    sp_special_run(&c.kernel, NULL);
+    by_index(c.s, c.operand);
+    sparta_tensor got;
+    ok(sp_special_result(&c.kernel, 0, &got));
+    for (int64_t k = 0; k < sparta_tensor_elements(&got); k++) {
+        const float want = ((float *)c.operand[0].data)[k];
+        assert_true(fabsf(((float *)got.data)[k] - want) <= 2e-6f * (1 + fabsf(want)));
+    }
+    sp_free(cx, got.data);
+    end_case(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(wrong_expressions, enter, leave),
+        cmocka_unit_test_setup_teardown(deep_and_long_expressions_end, enter, leave),
+        cmocka_unit_test_setup_teardown(formats_that_do_not_fit, enter, leave),
+        cmocka_unit_test_setup_teardown(sizes_that_do_not_fit, enter, leave),
+        cmocka_unit_test_setup_teardown(too_much_is_refused_before_it_is_built, enter, leave),
+        cmocka_unit_test_setup_teardown(every_rule_of_schedules, enter, leave),
+        cmocka_unit_test_setup_teardown(golden_texts, enter, leave),
+        cmocka_unit_test_setup_teardown(chosen_kernels_on_every_target, enter, leave),
+        cmocka_unit_test_setup_teardown(words_of_expressions, enter, leave),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
