@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ARGUMENTS = 24, MOST_PRIMITIVES = 64, MOST_UNROLL = 16, MOST_SUMS = 32 };
+enum { MOST_ARGUMENTS = 24, MOST_PRIMITIVES = 64, MOST_UNROLL = 16, MOST_COPIES = 64 };
 
 typedef struct step {
     char name[16];
@@ -272,8 +272,8 @@ static sparta_status apply_unroll(work *w)
         const sp_special_loop *o = &w->n->loop[i];
         if (o == l || (o->bind == SP_BIND_UNROLL && o->over == SP_OVER_COUNT))
             sums *= sp_special_extent(o->digit);
-        if (sums > MOST_SUMS * 8)
-            REFUSE(w, "more than %d copies of what is inside would be written", MOST_SUMS * 8);
+        if (sums > MOST_COPIES)
+            REFUSE(w, "more than %d copies of what is inside would be written", MOST_COPIES);
     }
     l->bind = SP_BIND_UNROLL;
     const sparta_status status = check_order(w);
@@ -421,6 +421,15 @@ static bool movable(const sp_special *s, const sp_special_nest *n, int at)
     return true;
 }
 
+/* Lanes of the result go first, so that what is inside works on a tile of columns; not where another part of their index is stored. */
+static bool goes_first(const sp_special *s, const sp_special_nest *n, int at)
+{
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].over == SP_OVER_SEGMENT && n->loop[i].digit.index == n->loop[at].digit.index)
+            return false;
+    return sp_special_in_result(s, n, n->loop[at].digit.index);
+}
+
 /* The loop whose values make the best lanes: one of the result rather than one that is summed, the longest part rather than a short one. */
 static int best_vector(const sp_special *s, const sp_special_nest *n)
 {
@@ -428,7 +437,7 @@ static int best_vector(const sp_special *s, const sp_special_nest *n)
     int best = -1, best_rank = -1;
     for (int i = 0; i < n->loops; i++) {
         if (sp_special_vector_refused(s, n, i, why)) continue;
-        if (!sp_special_in_result(s, n, n->loop[i].digit.index) && !movable(s, n, i)) continue;
+        if (!goes_first(s, n, i) && !movable(s, n, i)) continue;
         const int64_t extent = sp_special_extent(n->loop[i].digit);
         int uses = 0;
         for (int u = 0; u < n->uses - 1; u++) uses += sp_special_uses(s, &n->use[u], n->loop[i].digit.index);
@@ -506,7 +515,7 @@ static sparta_status say_default(const sp_special *s, const sp_special_nest *n, 
                                  sp_text *out)
 {
     const int vector = best_vector(s, n);
-    const bool along = vector >= 0 && sp_special_in_result(s, n, n->loop[vector].digit.index);
+    const bool along = vector >= 0 && goes_first(s, n, vector);
     bool unrolled[SP_SPECIAL_LOOPS] = {false};
     int64_t rows = 1, copies = 1;
     for (int i = n->loops - 1; i >= 0 && vector >= 0 && along; i--) {
@@ -528,6 +537,11 @@ static sparta_status say_default(const sp_special *s, const sp_special_nest *n, 
             n->loop[i].digit.index == n->loop[vector].digit.index)
             say(&o, i);
     if (along) say(&o, vector);
+    /* The ends of diagonals that the result has: what the diagonals have for one of them is summed in registers. */
+    for (int i = 0; i < n->loops; i++)
+        if (!o.taken[i] && n->loop[i].over == SP_OVER_COUNT && on_diagonal(s, n, n->loop[i].digit.index) &&
+            sp_special_in_result(s, n, n->loop[i].digit.index))
+            say(&o, i);
     for (int i = 0; i < n->loops; i++)
         if (!o.taken[i]) say(&o, i);
     if (vector >= 0 && !along) say(&o, vector);

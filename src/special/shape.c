@@ -186,8 +186,42 @@ static sparta_status check_access(sp_special *s, const sp_special_access *a)
     return SPARTA_OK;
 }
 
+/* A window A(i+p): where the operand and all indices but one have a size, that one goes as far as the operand does. */
+static bool fill_window(sp_special *s, const sp_nest_axis *x, int64_t dim)
+{
+    int unknown = -1;
+    if (x->n < 2) return false;
+    int64_t left = dim - x->plus;
+    for (int t = 0; t < x->n; t++) {
+        const int64_t size = s->index[x->term[t].loop].size;
+        if (size < 0 && unknown >= 0) return false;
+        if (size < 0)
+            unknown = t;
+        else if (x->term[t].times != 1 || size < 1)
+            return false;
+        else
+            left -= size - 1;
+    }
+    if (unknown < 0 || x->term[unknown].times != 1 || left < 1 || left > dim) return false;
+    s->index[x->term[unknown].loop].size = left;
+    return true;
+}
+
+static void fill_windows(sp_special *s)
+{
+    for (bool more = true; more;) {
+        more = false;
+        for (int a = 0; a < s->accesses; a++) {
+            const sp_special_operand *o = &s->operand[s->access[a].operand];
+            for (int d = 0; d < o->rank; d++)
+                if (o->dim[d] >= 0) more |= fill_window(s, &s->access[a].axis[d], o->dim[d]);
+        }
+    }
+}
+
 sparta_status sp_special_sized(sp_special *s)
 {
+    fill_windows(s);
     for (int i = 0; i < s->indices; i++)
         if (s->index[i].size < 0)
             return sp_fail(s->cx, SPARTA_E_SHAPE,

@@ -42,19 +42,28 @@ void sp_write_close(writer *w)
 }
 
 /* ------------------------------------------------------------------ the sums */
+static bool counted(const sp_special_nest *n, int index)
+{
+    for (int l = 0; l < n->loops; l++)
+        if (n->loop[l].over != SP_OVER_MERGE && n->loop[l].digit.index == index) return true;
+    return false;
+}
+
 /* A loop that the result does not have: what it does is summed. */
 static bool summed(const sp_special *s, const sp_special_nest *n, int loop)
 {
     const sp_special_loop *l = &n->loop[loop];
     if (l->over == SP_OVER_MERGE) return true;
     if (l->digit.index >= 0 && sp_special_in_result(s, n, l->digit.index)) return false;
-    for (int u = 0; u < n->uses; u++) /* an end of a diagonal follows from the other, and from it */
+    /* Where the result has an index that follows from diagonals, all that they go over says which element it is. */
+    bool follows = false;
+    for (int i = 0; i < s->indices; i++) follows |= sp_special_in_result(s, n, i) && !counted(n, i);
+    for (int u = 0; u < n->uses && follows; u++)
         for (int k = 0; n->use[u].needed && k < n->use[u].format->n; k++) {
             int dim, other;
-            if (!sp_special_diagonal(s, &n->use[u], k, &dim, &other)) continue;
-            const bool mine =
-                l->digit.index < 0 ? l->use == u : l->digit.index == dim || l->digit.index == other;
-            if (mine && (sp_special_in_result(s, n, dim) || sp_special_in_result(s, n, other))) return false;
+            if (sp_special_diagonal(s, &n->use[u], k, &dim, &other) &&
+                (l->digit.index < 0 || l->digit.index == dim || l->digit.index == other))
+                return false;
         }
     return true;
 }

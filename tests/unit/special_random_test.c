@@ -3,7 +3,7 @@
 #include "special_bed.h"
 #include "format_random.h"
 
-enum { BATCH = 40 };
+enum { BATCH = 20 };
 
 static const char *const expressions[] = {
     "C(i,k) = A(i,j)*B(j,k)",

@@ -115,6 +115,13 @@ static void sizes_that_do_not_fit(void **state)
     ok(sp_special_size(s, "p", 3));
     fails_saying(SPARTA_E_SHAPE, "from -1 to 8", sp_special_sized(s));
     sp_special_free(s);
+    s = expression("y(i,j) = x(i+p,j+q)*w(p,q)", NULL);
+    ok(sp_special_shape(s, sp_special_find(s, "x"), (const int64_t[]){10, 20}));
+    ok(sp_special_shape(s, sp_special_find(s, "w"), (const int64_t[]){3, 5}));
+    ok(sp_special_sized(s));
+    assert_int_equal(s->operand[0].dim[0], 8);
+    assert_int_equal(s->operand[0].dim[1], 16);
+    sp_special_free(s);
 }
 
 /* Nothing is built that would not end, or would not fit. */
