@@ -25,8 +25,8 @@
  *                                     plan --bind--> sizes, strides --cut--> arguments of one thread
  *
  * A loop has a binding and a value a space, because other devices have other ones: serial, unrolled, vector; threads, and on a GPU grid, warp, lane;
- * registers, a line of scratch, shared memory. Loops over the stored positions of a sparse operand (SEGMENT, MERGE) are named here and refused by the
- * CPU emitter until the specializer has them: `k@segment`.
+ * registers, a line of scratch, shared memory. Loops over the stored positions of a sparse operand (SEGMENT, MERGE) are named here, `k@segment`, and
+ * refused in nests of graphs; those of expressions have them (room special).
  *
  * Files: parse.c, print.c, phases.c (phases, spaces, what an access is to the vector loop), bind.c (sizes and strides), cut.c (threads, scratch).
  */

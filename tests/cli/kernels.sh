@@ -3,6 +3,36 @@
 . "$(dirname "$0")/bed.sh"
 silu="i*; x0: f32[i]; y0: f32[i]; t0 = sigmoid(x0); y0 = mul(t0,x0)"
 
+# ------------------------------------------------------------------ of an expression
+spmm="C(i,k) = A(i,j)*B(j,k)"
+run 0 "kernel show --expr" kernel show --expr "$spmm" --format A=csr --target avx512
+has out "KERNEL void sp_special_0" "is C"; has out "A: (i,j)->(i:dense, j:compressed)" "and says where it came from"; hasnt out "INLINE" "without headers"
+run 0 "its loops" kernel show --expr "$spmm" --format A=csr --target avx512 --stage nest
+has out "schedule of 0: reorder(k,i,j); vectorize(k,8); threads(i)" "and its default"; has out "0: k*8 i.threads j@segment.A.1; C = A*B" "and the nest"
+run 0 "a schedule" kernel show --expr "$spmm" --format A=csr --stage nest --schedule "vectorize(k,2)"; has out "0: i j@segment.A.1 k*2" "changes it"
+run 0 "kernel run --expr" kernel run --expr "$spmm" --format "A=bsr(4,4)" --dim i=10 --dim j=11 --dim k=12 --output-dir expr --json
+json "[o['name'] for o in d['outputs']] == ['C', 'A', 'B'] and d['outputs'][0]['shape'] == [10, 12]" "writes results and what it drew"
+run 0 "with what it drew" kernel run --expr "$spmm" --format A=csc --input A=expr/A.npy --input B=expr/B.npy --output-dir again
+if command -v python3 > /dev/null; then
+    if python3 -c "
+import struct
+a, b = ([x[0] for x in struct.iter_unpack('<f', open(f, 'rb').read()[128:])] for f in ('expr/C.npy', 'again/C.npy'))
+assert len(a) == 120 and any(a) and all(abs(x - y) < 1e-5 for x, y in zip(a, b))"; then good "another format, the same answer"; else bad "another format, the same answer"; fi
+fi
+run 0 "kernel bench --expr" kernel bench --expr "$spmm" --format A=dia --dim i=20 --dim j=20 --dim k=20 --time 0.01 --json; json "0 < d['best_us'] <= d['median_us'] and d['steps'] > 0 and d['threads'] > 0" "times it"
+for wrong in "" "C(i" "C(i) = A(i) +" "C(i,k) = A(i,j)*B(j,k" "y(i) = y(j)"; do
+    run 2 "the expression '$wrong'" kernel show --expr "$wrong"; complains "the expression '$wrong'"
+done
+run 2 "a format of nobody" kernel show --expr "$spmm" --format D=csr; has err "no operand 'D'" "is refused by its name"
+run 2 "a format without a name" kernel show --expr "$spmm" --format csr; complains "a format without a name"
+run 2 "a schedule that cannot be" kernel show --expr "$spmm" --format A=csr --schedule "reorder(j,i)"; has err "keep those outside" "and what to do"
+run 2 "a flag of products" kernel bench --expr "$spmm" --m 8; has err "--m" "is refused by its name"
+run 2 "kernel run of nothing" kernel run; complains "kernel run of nothing"
+run 2 "run without a folder" kernel run --expr "$spmm" --dim i=2 --dim j=2 --dim k=2; has err "--output-dir" "asks for one"
+run 1 "a size that nobody says" kernel bench --expr "$spmm" --dim i=2 --dim j=2; has err "--dim k=N" "asks for it"
+run 5 "what would not end" kernel bench --expr "s = a(i)*b(j)*c(k)*d(l)" --dim i=65536 --dim j=65536 --dim k=65536 --dim l=65536; has err "steps" "is refused"
+run 5 "what has no room" kernel bench --expr "C(i,k) = A(i)*B(k)" --dim i=1073741824 --dim k=1073741824; complains "what has no room"
+
 # ------------------------------------------------------------------ of a nest
 run 0 "kernel show --nest" kernel show --nest "$silu" --target avx2
 has out "target avx2" "the text says its target"
