@@ -75,7 +75,7 @@ static void draw_schedule(sp_special *s, sp_special_nest *n, sp_rng *r)
 }
 
 /* False: this tensor does not fit the format, or the expression does not take it. */
-static bool begin_case(special_case *c, sp_rng *r, int number, sp_text *text, char *what)
+static bool begin_case(special_case *c, sp_rng *r, sp_target target, int number, sp_text *text, char *what)
 {
     static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 33};
     char format[FORMAT_DRAWN];
@@ -108,7 +108,7 @@ static bool begin_case(special_case *c, sp_rng *r, int number, sp_text *text, ch
     if (roll(r, 2))
         for (int i = 0; i < c->s->nests; i++) draw_schedule(c->s, c->s->nest[i], r);
     else
-        must(sp_special_schedule(c->s, NULL, sp_target_best(SP_DEVICE_CPU)), what);
+        must(sp_special_schedule(c->s, NULL, target), what);
     static const unsigned keeps[] = {0, 2, 20, 50, 100};
     make_operands(c, r, keeps[roll(r, SP_COUNT(keeps))]);
     snprintf(c->prefix, sizeof c->prefix, "c%d_", number);
@@ -122,7 +122,8 @@ static int batch(sp_rng *r, int from)
 {
     static special_case cases[BATCH];
     static char what[BATCH][4 * FORMAT_DRAWN];
-    const sp_target target = sp_target_best(SP_DEVICE_CPU);
+    sp_target target = (sp_target)(from / BATCH % 3); /* avx512, avx2, portable */
+    if (!sp_target_fits(target)) target = sp_target_best(SP_DEVICE_CPU);
     const sp_object *object;
     sp_jit_rung rung;
     sp_text text;
@@ -130,7 +131,7 @@ static int batch(sp_rng *r, int from)
     sp_text_init(&text, cx);
     must(sp_special_head(target, &text), "head");
     for (int i = 0; i < BATCH; i++) {
-        if (begin_case(&cases[n], r, from + i, &text, what[n]))
+        if (begin_case(&cases[n], r, target, from + i, &text, what[n]))
             n++;
         else
             end_case(&cases[n]);

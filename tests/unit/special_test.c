@@ -334,6 +334,53 @@ static void words_of_expressions(void **state)
     end_case(&c);
 }
 
+/* Every allocation of the way from text to storage fails once: the message says so, and nothing is lost. */
+static sparta_status whole_way(const sparta_tensor *operand)
+{
+    sp_special *s;
+    sp_special_kernel k = {0};
+    sp_text text;
+    SP_TRY(sp_special_parse(cx, "C(i,j) = S(i,j)*A(i,k)*B(j,k)", &s));
+    sp_text_init(&text, cx);
+    sparta_status status = sp_special_format(s, "S", "hyb(1,2)");
+    if (!status) status = sp_special_format(s, "C", "hyb(1,2)");
+    for (int i = 0; !status && i < s->indices; i++) status = sp_special_size(s, s->index[i].name, 8);
+    if (!status) status = sp_special_sized(s);
+    if (!status) status = sp_special_lower(s);
+    if (!status) status = sp_special_schedule(s, NULL, SP_TARGET_AVX2);
+    if (!status) sp_special_functions(s, "f", &text);
+    if (!status) status = text.status;
+    if (!status) status = sp_special_bind(s, operand, &k);
+    if (k.s) sp_special_close(&k);
+    sp_text_free(&text);
+    sp_special_free(s);
+    return status;
+}
+
+static void memory_that_fails(void **state)
+{
+    (void)state;
+    static float x[64];
+    sparta_tensor operand[SP_SPECIAL_OPERANDS] = {{0}};
+    for (int i = 0; i < 64; i++) x[i] = (float)(i % 5 == 0);
+    for (int i = 0; i < 4; i++) operand[i] = (sparta_tensor){.dtype = SPARTA_F32, .rank = 2, .dim = {8, 8}, .stride = {8, 1}, .data = i ? x : NULL};
+    ok(whole_way(operand)); /* sums of formats stay with the context */
+    const size_t held = sp_ctx_memory(cx);
+    int failed = 0;
+    for (uint64_t n = 1; n < 10000; n++) {
+        const uint64_t before = sp_ctx_alloc_count(cx);
+        sp_ctx_fail_alloc(cx, n, false);
+        const sparta_status status = whole_way(operand);
+        const bool reached = sp_ctx_alloc_count(cx) >= before + n;
+        sp_ctx_fail_alloc(cx, 0, false);
+        assert_int_equal(sp_ctx_memory(cx), held);
+        if (!reached) break;
+        assert_true(!status || status == SPARTA_E_MEMORY);
+        failed += status != SPARTA_OK;
+    }
+    assert_true(failed > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +393,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(golden_texts, enter, leave),
         cmocka_unit_test_setup_teardown(chosen_kernels_on_every_target, enter, leave),
         cmocka_unit_test_setup_teardown(words_of_expressions, enter, leave),
+        cmocka_unit_test_setup_teardown(memory_that_fails, enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
