@@ -33,6 +33,11 @@
  *       attribute column: int; when it is there, one element of the last dim of each ids counts, the others are another table's
  *   Relative(c, at, p?, back?)          y[b, h, i, j] = scale (c[b, i, h*K + at[i, j]] + p[b, j, h*L + back[j, i]])
  *       c (B, S, heads*K), at (S, T), p (B, T, heads*L), back (T, S), y (B, heads, S, T); attributes: heads: int; scale: float, 1 when it is not there
+ *   Sparsify(x)                         y = x where an element stays, 0 elsewhere: line by line along the last axis
+ *       attributes: above: float, magnitudes below it go; keep: int, of those left the so many largest magnitudes stay, of equals the first,
+ *       0: all. A NaN is larger than every number, and what is 0 (or -0) is never there: y has 0 in its place.
+ *       expect: float, the share of elements that is thought to be there, which changes no answer: what products that read y are timed with;
+ *       0: as many as keep lets through
  *   Interact(v0, v1, ..., dots)         y[b, p] = v_i[b] . v_j[b] for (i, j) = dots[p], as recommenders cross their features
  *       v_i (B, D), dots (P, 2) integers; y (B, P); attribute keep: int, a vector that stands before the dots: y (B, D + P)
  */

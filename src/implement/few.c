@@ -119,3 +119,32 @@ const sp_implement sp_implement_few_dense = {.name = "few_dense",
                                              .cost = cost_dense,
                                              .parameters = parameters,
                                              .format = "(n,k)->(n/16:dense, k:dense, n%16:dense)"};
+
+/* ------------------------------------------------------------------ few_skip */
+
+/* Every input in strips of 64 output rows, of which those are read that the tokens at hand have: where a Sparsify leaves few of them. Others it takes
+ * only when a schedule asks for it by name, who knows of zeros that nobody promised. */
+static bool match_skip(const sp_task *t)
+{
+    return match_dense(t) && !t->strict && t->k < INT32_MAX && (t->asked || t->present > 0);
+}
+
+double sp_implement_read(const sp_task *t)
+{
+    return t->present > 0 ? 1 - pow(1 - t->present, (double)SP_MAX(t->tokens, 1)) : 1;
+}
+
+/* What is read, where memory is not read in a row, and the list. */
+static double cost_skip(const sp_task *t)
+{
+    const double read = sp_linear_all(t) * sp_implement_read(t);
+    return cost(t, read * 4 * 1.2, read / 16 * 1.5) + (double)t->k;
+}
+
+const sp_implement sp_implement_few_skip = {.name = "few_skip",
+                                            .sparse = true,
+                                            .kernel = "skip",
+                                            .match = match_skip,
+                                            .cost = cost_skip,
+                                            .parameters = parameters,
+                                            .format = "(n,k)->(n/64:dense, k:dense, n%64:dense)"};

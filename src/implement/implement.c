@@ -164,6 +164,23 @@ static bool same_tokens(const sp_node *n, int i)
     return true;
 }
 
+/* The share of its elements that a value is thought to have when it runs: what the Sparsify says that makes it, seen through what leaves its lines as
+ * they are; 0: nothing is known. */
+static double present_in(const sp_value *v)
+{
+    const sp_value *from = v->producer && v->producer->n_in ? v->producer->in[0] : NULL;
+    int64_t features;
+    if (!from || !from->typed || !v->dims.rank || !from->dims.rank) return 0;
+    const sp_expr *last = v->dims.dim[v->dims.rank - 1];
+    if (SP_OP_AMONG(v->producer->op, SP_OP_Identity, SP_OP_Reshape, SP_OP_Unsqueeze, SP_OP_Squeeze) &&
+        sp_expr_equal(last, from->dims.dim[from->dims.rank - 1]))
+        return present_in(from);
+    if (v->producer->op != SP_OP_Sparsify || !sp_expr_is_const(last, &features) || features < 1) return 0;
+    const double expect = (double)sp_attr_float(&v->producer->attrs, "expect", 0);
+    const int64_t keep = sp_attr_int(&v->producer->attrs, "keep", 0);
+    return expect > 0 ? expect : keep > 0 && keep < features ? (double)keep / (double)features : 1;
+}
+
 static sparta_status look_at_weight(sparta_ctx *cx, const sparta_tensor *w, sp_task *t)
 {
     t->n = w->dim[0], t->k = w->dim[1];
@@ -184,7 +201,9 @@ sparta_status sp_implement_task(sparta_ctx *cx, const sp_node *n, sp_target targ
         if (n->in[i] && !n->in[i]->constant) t.each = t.each && same_tokens(n, i);
     if (target != SP_TARGET_PORTABLE) SP_TRY(sp_implement_layouts(cx, n, &t.generated));
     t.each = t.each && !t.generated; /* a nest says all axes, and is timed with them */
-    const sparta_status s = sp_implement_weight(n, &w) ? look_at_weight(cx, &w, &t) : SPARTA_OK;
+    const bool weight = sp_implement_weight(n, &w);
+    if (weight) t.present = present_in(n->in[0]);
+    const sparta_status s = weight ? look_at_weight(cx, &w, &t) : SPARTA_OK;
     t.library = t.mask && sp_implement_library(target);
     if (s == SPARTA_OK)
         *out = t;

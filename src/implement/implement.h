@@ -13,6 +13,7 @@
  *     onednn    Linear   dense rows, by oneDNN where it is found              the other dense competitor
  *     walk      Linear   weight in any format, by the generic walker          only where a schedule asks for a format that no other has
  *     few_*     Linear   1 to 16 tokens in rows, the weight read once: bitmap, csr, strips of 16 rows, dense       memory-bound
+ *     few_skip  Linear   1 to 16 tokens in rows, the weights of inputs that are 0 not read     a schedule sparsifies the input as the model runs
  *     attention, norm, map, embed                                             the rest of a transformer, on panels
  *     interact                                                                the dots of a recommender's features, on panels
  *     generated, generated_lanes                                             what index notation says (room emit), in rows and on panels: code that nobody wrote
@@ -67,6 +68,8 @@ struct sp_task {
     int64_t timed;        /* candidates are timed with so many tokens; 0: the usual number */
     double
         strip16_fill; /* slots that 16x1 strips would store over elements present; 0: not looked at, tokens are many */
+    /* Share of the elements of the input that is thought to be there when it runs, since a Sparsify makes it; 0: all, as far as is known. */
+    double present;
     bool library;       /* other people's libraries may compete (sp_implement_library) */
     unsigned generated; /* a bit for each layout in which code for the node can be generated */
 };
@@ -105,6 +108,9 @@ static inline bool sp_implement_few(const sp_task *t)
 {
     return t->tokens > 0 && t->tokens <= SP_FEW_TOKENS;
 }
+
+/* Of all inputs those that one of the tokens has, on average, when each has them independently of the others. */
+double sp_implement_read(const sp_task *t);
 
 int sp_implement_count(void);
 const sp_implement *sp_implement_row(int i);

@@ -2,17 +2,20 @@
  *
  * Of a quantised graph the answer jumps: a value that lies within rounding of the middle between two steps of a QuantizeLinear goes to
  * the one or to the other, and with it everything that comes after moves by a share of a step. No two right programs agree on
- * it. How far that may move an output is a property of the graph, and is measured: the references run once more, with what every
- * QuantizeLinear reads moved at random by FLIP_JITTER of its largest value, a thousand times its rounding, and an output may differ by
- * FLIP_FACTOR times what that did; by a step where it was quantised itself. */
+ * it. So it is with a Sparsify, where a magnitude that lies within rounding of the last one that stays is there or not. How far that may move an output is a property of the graph, and is measured: the references run once more, with what every one
+ * of them reads moved at random by FLIP_JITTER of its largest value, a thousand times its rounding, and an output may differ by
+ * FLIP_FACTOR times what that did; by a step where it was quantised itself. What is 0 stays so before a Sparsify: rounding makes no zero, and an
+ * activation such as Relu makes exact ones. */
 #include "ops/close.h"
 #include <math.h>
 
 #define FLIP_JITTER 1e-4
 #define FLIP_FACTOR 2
 
+enum { READ_QUANTIZE = 1, READ_SPARSIFY }; /* who reads a value and jumps */
+
 typedef struct jitter {
-    const bool *read; /* by value id: a QuantizeLinear reads it */
+    const char *read; /* by value id: READ_... */
     sp_rng rng;
 } jitter;
 
@@ -23,19 +26,31 @@ static sparta_status shake(void *arg, const sp_value *v, const sparta_tensor *t)
     const double by = FLIP_JITTER * sp_largest(t);
     for (int64_t i = 0, n = sparta_tensor_elements(t); i < n; i++) {
         const double x = sp_element_get(t->dtype, t->data, i);
+        if (x == 0 && j->read[v->id] == READ_SPARSIFY) continue;
         sp_element_set(t->dtype, t->data, i, x + by * (2 * sp_rng_uniform(&j->rng) - 1));
     }
     return SPARTA_OK;
 }
 
-/* Is there a QuantizeLinear of something computed? `read` is told which values. */
-static bool quantises(const sp_graph *g, bool *read)
+/* Where does the result of a node jump, if it does? */
+static char jumps(const sp_node *n)
+{
+    if (n->op == SP_OP_QuantizeLinear) return READ_QUANTIZE;
+    const bool drops = n->op == SP_OP_Sparsify &&
+                       (sp_attr_int(&n->attrs, "keep", 0) > 0 || sp_attr_float(&n->attrs, "above", 0) > 0);
+    return drops ? READ_SPARSIFY : 0;
+}
+
+/* Is there a node that jumps, of something computed? `read` is told which values. */
+static bool any_jumps(const sp_graph *g, char *read)
 {
     bool any = false;
     for (int i = 0; i < g->n_nodes; i++) {
         const sp_node *n = g->node[i];
-        if (n->op != SP_OP_QuantizeLinear || !n->in[0]->producer) continue;
-        read[n->in[0]->id] = any = true;
+        const char how = jumps(n);
+        if (!how || !n->in[0]->producer) continue;
+        read[n->in[0]->id] = how;
+        any = true;
     }
     return any;
 }
@@ -51,7 +66,7 @@ static double step_of(const sp_value *v)
 }
 
 /* Add what flips do to the slack of every output. */
-static sparta_status add_flips(sparta_ctx *cx, const sp_graph *g, const sp_answer *a, const bool *read)
+static sparta_status add_flips(sparta_ctx *cx, const sp_graph *g, const sp_answer *a, const char *read)
 {
     static const sp_tolerance none = {0, 0};
     jitter j = {.read = read, .rng = sp_rng_seed(17)};
@@ -80,10 +95,10 @@ static sparta_status run(sparta_ctx *cx, const sp_graph *g, const sp_answer *a)
 
 sparta_status sp_ops_answer(sparta_ctx *cx, const sp_graph *g, const sp_answer *a)
 {
-    bool *read = sp_alloc_array(cx, (size_t)g->n_values + 1, sizeof *read);
+    char *read = sp_alloc_array(cx, (size_t)g->n_values + 1, sizeof *read);
     SP_NEED(cx, read);
     sparta_status status = run(cx, g, a);
-    if (!status && quantises(g, read)) {
+    if (!status && any_jumps(g, read)) {
         status = add_flips(cx, g, a, read);
         for (int i = 0; i < g->n_outputs && status; i++) {
             sp_free(cx, a->out[i].data);

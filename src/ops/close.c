@@ -141,8 +141,8 @@ static double ceiling(const sp_scales *s, const sp_node *n)
     if (n->op == SP_OP_Clip) return operand(s, n, 0);
     if (SP_OP_AMONG(n->op, SP_OP_Where, SP_OP_Max, SP_OP_Min, SP_OP_ReduceMax, SP_OP_ReduceMin, SP_OP_MaxPool,
                     SP_OP_GlobalMaxPool, SP_OP_TopK, SP_OP_Slice, SP_OP_Split, SP_OP_Gather,
-                    SP_OP_GatherElements, SP_OP_GatherND, SP_OP_Mul, SP_OP_Div, SP_OP_Reciprocal, SP_OP_Sqrt,
-                    SP_OP_Pow))
+                    SP_OP_GatherElements, SP_OP_GatherND, SP_OP_Sparsify, SP_OP_Mul, SP_OP_Div,
+                    SP_OP_Reciprocal, SP_OP_Sqrt, SP_OP_Pow))
         return result(s, n);
     if (SP_OP_AMONG(n->op, SP_OP_Softmax, SP_OP_Sigmoid, SP_OP_Tanh, SP_OP_Exp)) return 32 * result(s, n);
     if (SP_OP_AMONG(n->op, SP_OP_Log, SP_OP_ReduceLogSumExp)) return SP_MAX(result(s, n), 1);

@@ -83,6 +83,19 @@ struct sp_few_args {
     struct sp_epilogue e;
 };
 
+/* The same for few tokens in rows of which most inputs are 0, as is found out when it runs: the weights of inputs that no token of a tile has are
+ * not read. The weight has every input, in strips of SP_SKIP_WIDE output rows. */
+#define SP_SKIP_WIDE 64
+#define SP_SKIP_ROOM 1024 /* inputs of a list; more of them are taken list by list */
+struct sp_skip_args {
+    const float *x; /* (tokens, k) */
+    const float *w; /* (strips)[k][SP_SKIP_WIDE] */
+    unsigned *crd;  /* of this thread, SP_SKIP_ROOM: inputs that are there */
+    float *value;   /* of this thread, [SP_SKIP_ROOM][SP_FEW_TOKENS]: what they are in the tokens of a tile */
+    long tokens, k, n, row0, row1; /* rows in whole strips but for the last */
+    struct sp_epilogue e;
+};
+
 /* The same for a weight in any format. The storage is walked once, when a session is made; the notes of that walk say for each output row
  * which inputs its weights multiply and where in the storage they lie. */
 struct sp_walk_note {

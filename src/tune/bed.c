@@ -67,6 +67,14 @@ static void fill(const sparta_tensor *t, int64_t below, sp_rng *rng)
                                (int64_t)(sp_rng_next(rng) % (uint64_t)SP_MAX(below, 1)));
 }
 
+/* As a Sparsify would leave it: every element is there with this chance, by itself, so that tokens have different ones. */
+static void thin_out(const sparta_tensor *t, double present, sp_rng *rng)
+{
+    float *x = t->data;
+    for (int64_t i = 0, n = sparta_tensor_elements(t); i < n; i++)
+        if (sp_rng_uniform(rng) >= present) x[i] = 0;
+}
+
 /* Token t of an operand, as a row, out of the layout it has or into it. */
 static void move(const operand *o, sp_layout layout, int64_t t, char *row, bool in)
 {
@@ -114,6 +122,8 @@ static sparta_status make_input(sp_bed *b, int i, sp_rng *rng)
     SP_TRY(sp_bed_shape(b->cx, &b->r, v, &rank, dim));
     SP_TRY(sp_tensor_alloc_in(b->arena, v->dtype, rank, dim, &o->rows));
     fill(&o->rows, i ? b->in[i - 1].rows.dim[0] : 1, rng);
+    if (i == 0 && b->r.task->present > 0 && v->dtype == SPARTA_F32)
+        thin_out(&o->rows, b->r.task->present, rng);
     o->some = o->rows;
     if (!b->samples) return SPARTA_OK;
     SP_TRY(some_of(b, &o->rows, &o->some));
@@ -482,7 +492,8 @@ static void calibrate(const sp_bed *b, racer *r)
     const bool cut =
         sp_implement_few(b->r.task) &&
         !sp_implement_in_lanes(r->c->im); /* panels have room for statistics of each thread only */
-    r->pieces = cut ? (int)SP_MIN(SP_MAX(r->c->bytes / PIECE, 1), PIECES) : 1;
+    const double read = r->c->im == &sp_implement_few_skip ? sp_implement_read(b->r.task) : 1;
+    r->pieces = cut ? (int)SP_MIN(SP_MAX((int64_t)((double)r->c->bytes * read) / PIECE, 1), PIECES) : 1;
     window(b, r);
     const double first = window(b, r), once = fmin(first, window(b, r)); /* one may meet a slow moment */
     r->repeats = SP_MAX(1, (int64_t)(30e-6 / SP_MAX(once, 1e-9)));

@@ -7,7 +7,8 @@
  * A contender is an implement at a point of its space. choose and `kernel bench` both put the node of a model (or one made for the purpose)
  * on a bed and let contenders run on it, so that what is said of an implement is always found in the same way:
  *
- *   - Operands are the same for all of them. Constants are the node's own; activations are made from the seed; ids are in range.
+ *   - Operands are the same for all of them. Constants are the node's own; activations are made from the seed, with zeros where the task says that
+ *     a Sparsify leaves some; ids are in range.
  *   - Before a contender is checked its outputs are filled with NaN: what it does not write, and what the one before it has written, is no
  *     answer. Right is what ops/close.h calls close.
  *   - Where every token is computed by itself, a few tokens are compared and all of them are timed; else everything is compared.

@@ -63,6 +63,7 @@ sparta_status sp_recall_key(sparta_ctx *cx, const sp_bed_request *r, sp_target t
             SP_TRY(print_operand(cx, r, n->in[i], out));
     if (r->task->mask) print_mask(r->task, any, out);
     if (r->task->format && !any) sp_text_printf(out, " format=%s", r->task->format); /* the walker's */
+    if (r->task->present > 0 && !any) sp_text_printf(out, " present=%.3g", r->task->present);
     if (r->task->stat) sp_text_printf(out, " stat");
     sp_text_printf(out, " target=%s cpu=%016lx sparta=%s", sp_target_name(target),
                    (unsigned long)sp_cpu_digest(), SPARTA_VERSION);

@@ -104,6 +104,28 @@ static void top_k(void **state)
         }
 }
 
+/* Ties, NaN, Inf, zeros of both signs, magnitudes that differ in their last bit; bounds from one to more than there are. */
+static void sparsify(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{1, 1}, {3, 7}, {2, 64}, {5, 129}, {1, 5000}, {300, 90}};
+    static const int64_t keeps[] = {0, 1, 2, 33, 64, 4999, 100000};
+    for (size_t i = 0; i < SP_COUNT(sizes); i++)
+        for (int way = 0; way < 16; way++)
+            for (size_t k = 0; k < SP_COUNT(keeps); k++) {
+                sparta_tensor x = random_floats(2, sizes[i], 11 + (uint64_t)way), out = x;
+                float *v = x.data;
+                for (int64_t e = 0, n = sparta_tensor_elements(&x); e < n; e++) {
+                    if (way & 2) v[e] = roundf(4 * v[e]) / 4; /* many ties and zeros of both signs */
+                    if (way & 4 && e % 3) v[e] = nextafterf(v[e] < 0 ? -1 : 1, e % 2 ? 2 : 0);
+                    if (way & 8 && e % 13 == 5) v[e] = e % 2 ? NAN : -INFINITY;
+                }
+                const sp_attrs *attrs = ATTRS(INT("keep", keeps[k]), FLOAT("above", way & 1 ? .5f : 0));
+                twin(SP_OP_Sparsify, attrs, 1, &x, 1, &out, sp_quick_Sparsify, true);
+                sp_free(cx, v);
+            }
+}
+
 /* Another axis than the last is the reference's. */
 static void top_k_of_columns(void **state)
 {
@@ -237,6 +259,7 @@ int main(void)
         cmocka_unit_test(extremes),
         cmocka_unit_test(top_k),
         cmocka_unit_test(top_k_of_columns),
+        cmocka_unit_test(sparsify),
         cmocka_unit_test(gather_elements),
         cmocka_unit_test(gather_outside),
         cmocka_unit_test(norms),

@@ -539,6 +539,43 @@ static void test_interact(void **state)
     assert_int_equal(CALL(Interact, &none, F32(y, 2, 3), u, v, I64(pairs, 3, 2)), SPARTA_E_RANGE);
 }
 
+/* Bits of the result: what is not there is 0, never -0, and what stays is as it was. */
+static void same_bits(const float *got, const float *want, size_t n)
+{
+    assert_memory_equal(got, want, n * sizeof *want);
+}
+
+static void test_sparsify(void **state)
+{
+    (void)state;
+    float x[] = {1, -3, 2, -0.f, 3, -2}, y[6], nan[] = {NAN, 1, -INFINITY, NAN, 0, 9};
+    sparta_tensor t = F32(x, 2, 3), u = F32(nan, 1, 6);
+    assert_int_equal(CALL(Sparsify, &none, F32(y, 2, 3), t), SPARTA_OK);
+    same_bits(y, (float[]){1, -3, 2, 0, 3, -2}, 6);
+    assert_int_equal(CALL(Sparsify, ATTRS(INT("keep", 1)), F32(y, 2, 3), t), SPARTA_OK);
+    same_bits(y, (float[]){0, -3, 0, 0, 3, 0}, 6);
+    assert_int_equal(CALL(Sparsify, ATTRS(FLOAT("above", 2)), F32(y, 2, 3), t), SPARTA_OK);
+    same_bits(y, (float[]){0, -3, 2, 0, 3, -2}, 6); /* what equals it stays */
+    assert_int_equal(CALL(Sparsify, ATTRS(FLOAT("above", 2), INT("keep", 1)), F32(y, 2, 3), t), SPARTA_OK);
+    same_bits(y, (float[]){0, -3, 0, 0, 3, 0}, 6);
+    assert_int_equal(CALL(Sparsify, ATTRS(FLOAT("above", 5)), F32(y, 2, 3), t), SPARTA_OK);
+    same_bits(y, (float[6]){0}, 6);
+    assert_int_equal(CALL(Sparsify, ATTRS(INT("keep", 9), FLOAT("expect", .5)), F32(y, 2, 3), t), SPARTA_OK);
+    same_bits(y, (float[]){1, -3, 2, 0, 3, -2}, 6);
+    /* NaN first, then by magnitude, of equals the first */
+    assert_int_equal(CALL(Sparsify, ATTRS(INT("keep", 1)), F32(y, 1, 6), u), SPARTA_OK);
+    same_bits(y, (float[]){NAN, 0, 0, 0, 0, 0}, 6);
+    assert_int_equal(CALL(Sparsify, ATTRS(INT("keep", 3)), F32(y, 1, 6), u), SPARTA_OK);
+    same_bits(y, (float[]){NAN, 0, -INFINITY, NAN, 0, 0}, 6);
+    assert_int_equal(CALL(Sparsify, ATTRS(FLOAT("above", 100)), F32(y, 1, 6), u), SPARTA_OK);
+    same_bits(y, (float[]){NAN, 0, -INFINITY, NAN, 0, 0}, 6);
+    float equal[] = {1, -1, 1, -1, 1, 1};
+    assert_int_equal(CALL(Sparsify, ATTRS(INT("keep", 2)), F32(y, 2, 3), F32(equal, 2, 3)), SPARTA_OK);
+    same_bits(y, (float[]){1, -1, 0, -1, 1, 0}, 6);
+    assert_int_equal(CALL(Sparsify, &none, F32(y, 0, 3), F32(x, 0, 3)), SPARTA_OK);
+    assert_int_equal(CALL(Sparsify, ATTRS(INT("keep", 1)), F32(y, 2, 0), F32(x, 2, 0)), SPARTA_OK);
+}
+
 /* One item of two heads: two queries, three keys. */
 static void test_relative(void **state)
 {
@@ -588,6 +625,7 @@ int main(void)
         cmocka_unit_test(test_embed),
         cmocka_unit_test(test_embed_column),
         cmocka_unit_test(test_interact),
+        cmocka_unit_test(test_sparsify),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -5,21 +5,25 @@
 #include <sys/mman.h>
 
 static const sp_implement *const few[] = {&sp_implement_few_bitmap, &sp_implement_few_strip16,
-                                          &sp_implement_few_csr, &sp_implement_few_dense};
-static int ran[4][SP_CPU_TARGETS];
+                                          &sp_implement_few_csr, &sp_implement_few_dense,
+                                          &sp_implement_few_skip};
+static int ran[5][SP_CPU_TARGETS];
 
 typedef struct layer {
     int64_t n, k, tokens;
     double density;
     int block;  /* rows of a block */
     bool plain; /* no activation and no residual; else GELU and both */
+    int absent; /* of 1000 elements of the input, so many are 0 */
 } layer;
 
 static bed *few_bed(const layer *l)
 {
     bed *b = bed_make();
     const uint64_t seed = sp_rng_next(&rng);
-    bed_input(b, false, SPARTA_F32, DIMS(1, l->tokens, l->k));
+    float *x = bed_input(b, false, SPARTA_F32, DIMS(1, l->tokens, l->k))->data;
+    for (int64_t i = 0; i < l->tokens * l->k; i++)
+        if ((int)(sp_hash(&i, sizeof i, seed) % 1000) < l->absent) x[i] = i % 2 ? -0.f : 0;
     float *w = bed_input(b, true, SPARTA_F32, DIMS(l->n, l->k))->data;
     for (int64_t i = 0; i < l->n * l->k; i++) {
         const int64_t at[2] = {i / l->k / l->block, i % l->k};
@@ -104,6 +108,7 @@ static void try_layer(const layer *l, int64_t expected)
     sp_mask mask;
     sp_task t = task_of(b, &b->in[1], &mask);
     t.tokens = expected;
+    t.present = 1 - l->absent * 1e-3;
     for (int i = 0; i < (int)SP_COUNT(few); i++) {
         if (!sp_implement_matches(few[i], &t)) continue;
         assert_true(few[i]->cost(&t) > 0);
@@ -118,7 +123,9 @@ static const int blocks[] = {1, 1, 2, 4, 16};
 
 static layer draw(int64_t tokens)
 {
-    layer l = {1 + below(100), 1 + below(200), tokens, ONE_OF(densities), ONE_OF(blocks), below(2)};
+    static const int absent[] = {0, 0, 100, 500, 900, 999, 1000};
+    layer l = {1 + below(200), 1 + below(200), tokens,        ONE_OF(densities),
+               ONE_OF(blocks), below(2),       ONE_OF(absent)};
     if (below(4) == 0) l.n = 16 * (1 + below(5)), l.k = 16 * (1 + below(12));
     return l;
 }
@@ -163,7 +170,7 @@ static void uneven_rows(void **state)
         sp_mask mask;
         sp_task t = task_of(b, &b->in[1], &mask);
         t.tokens = 1;
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < (int)SP_COUNT(few); i++)
             if (sp_implement_matches(few[i], &t)) try_row(b, &l, i, &t);
         sp_mask_free(cx, &mask);
         bed_free(b);
@@ -177,7 +184,12 @@ static void they_take_few_tokens_only(void **state)
     bed *b = few_bed(&l);
     sp_mask mask;
     sp_task t = task_of(b, &b->in[1], &mask);
-    for (int i = 0; i < 4; i++) {
+    t.tokens = 3;
+    assert_false(sp_implement_matches(&sp_implement_few_skip, &t)); /* no Sparsify, and nobody asks for it */
+    t.asked = true;
+    assert_true(sp_implement_matches(&sp_implement_few_skip, &t));
+    t.asked = false, t.present = .1;
+    for (int i = 0; i < (int)SP_COUNT(few); i++) {
         t.tokens = 0;
         assert_false(sp_implement_matches(few[i], &t));
         t.tokens = SP_FEW_TOKENS + 1;
@@ -192,6 +204,55 @@ static void they_take_few_tokens_only(void **state)
     t.k = 65536; /* two bytes of coordinate */
     assert_false(sp_implement_matches(few[1], &t));
     assert_false(sp_implement_matches(few[2], &t));
+    sp_mask_free(cx, &mask);
+    bed_free(b);
+}
+
+/* Lists of inputs that are full, end where the inputs do, or are one longer; all tokens have other inputs; nothing is there at all. */
+static void lists_that_are_full(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {SP_SKIP_ROOM - 1, SP_SKIP_ROOM, SP_SKIP_ROOM + 1, 3 * SP_SKIP_ROOM + 17};
+    static const int absent[] = {0, 300, 700, 1000};
+    for (size_t i = 0; i < SP_COUNT(sizes); i++)
+        for (size_t k = 0; k < SP_COUNT(absent); k++) {
+            const layer l = {.n = 65,
+                             .k = sizes[i],
+                             .tokens = i % 2 ? 1 : 4,
+                             .density = 1,
+                             .block = 1,
+                             .absent = absent[k]};
+            try_layer(&l, l.tokens);
+        }
+}
+
+/* What is no number is there, and meets every weight; a weight that is none meets what is there alone. */
+static void no_numbers_among_the_inputs(void **state)
+{
+    (void)state;
+    const layer l = {.n = 70, .k = 200, .tokens = 2, .density = 1, .block = 1, .plain = true, .absent = 900};
+    bed *b = few_bed(&l);
+    float *x = b->in[0].data, *w = b->in[1].data;
+    for (int i = 0; i < 200; i++) x[i] = x[200 + i] = i % 10 ? 0 : 1;
+    x[3] = NAN, x[17] = INFINITY;
+    w[5] = NAN, w[200 + 10] = INFINITY;
+    sp_mask mask;
+    sp_task t = task_of(b, &b->in[1], &mask);
+    char parameters[96];
+    t.tokens = 2, t.present = .1;
+    sp_packed packed = packed_for(&sp_implement_few_skip, &t, &b->in[1]);
+    parameters_of(&sp_implement_few_skip, &t, parameters, sizeof parameters);
+    EACH_TARGET(target)
+    {
+        how h = {.kernel = "skip", .packed = &packed, .parts = 1};
+        if (!entry_of((sp_target)target, "skip", parameters, &h.entry)) continue;
+        const float *y = run_kernel(b, &h);
+        for (int n = 0; n < 70; n++) assert_true(isnan(y[n])); /* of token 0, which has a NaN */
+        assert_false(isnan(y[70]));                            /* 0 x NaN is skipped */
+        assert_true(isinf(y[71]));
+        assert_false(isinf(y[72]));
+    }
+    sp_packed_free(cx, &packed);
     sp_mask_free(cx, &mask);
     bed_free(b);
 }
@@ -219,6 +280,8 @@ static void the_kernel_refuses_what_it_cannot_read(void **state)
         job.out[0].tensor = b->out;
         fails_saying(SPARTA_E_FORMAT, "stored neither as bitmap",
                      sp_panel_prepare(cx, b->arena, &sp_panel_few, &job));
+        fails_saying(SPARTA_E_FORMAT, "not stored in strips of 64 rows",
+                     sp_panel_prepare(cx, b->arena, &sp_panel_skip, &job));
         sp_packed_free(cx, &packed);
     }
     sp_mask mask;
@@ -248,7 +311,7 @@ static void every_row_ran_on_every_target(void **state)
 {
     (void)state;
     EACH_TARGET(target)
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < (int)SP_COUNT(few); i++)
         if (target == SP_TARGET_PORTABLE || !no_compiler) assert_true(ran[i][target] > 0);
 }
 
@@ -258,6 +321,8 @@ int main(void)
         cmocka_unit_test(few_agrees_with_the_reference),
         cmocka_unit_test(other_numbers_of_tokens_work),
         cmocka_unit_test(uneven_rows),
+        cmocka_unit_test(lists_that_are_full),
+        cmocka_unit_test(no_numbers_among_the_inputs),
         cmocka_unit_test(they_take_few_tokens_only),
         cmocka_unit_test(the_kernel_refuses_what_it_cannot_read),
         cmocka_unit_test(every_row_ran_on_every_target),

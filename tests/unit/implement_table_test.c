@@ -201,6 +201,7 @@ static void try_layer(const layer *l)
     sp_task t = task_of(b, &w, &mask);
     t.stat = l->stat;
     t.tokens = l->tokens;
+    t.present = 1; /* of any input, so that it may be thought to have zeros */
     t.format = ONE_OF(formats);
     t.library = true;
     int matched = 0;

@@ -176,6 +176,7 @@ static void test_shapes(void **state)
          "[batch,3]"},
         {"input u: f32[batch,8]\nconst p: i64[1,2] = [1,0]\nnode y: ? = sparta::Interact(u, u, p) {keep=1}\n",
          "[batch,9]"},
+        {"node y: ? = sparta::Sparsify(x) {keep=3}\n", "[batch,sequence,256]"},
         {"input rc: f32[batch,5,8]\ninput ri: i64[5,3]\nnode y: ? = sparta::Relative(rc, ri) {heads=2}\n",
          "[batch,2,5,3]"},
         {"input rc: f32[batch,5,8]\ninput ri: i64[5,3]\ninput rp: f32[batch,3,6]\ninput rk: i32[3,5]\nnode "
@@ -274,6 +275,14 @@ static void test_errors(void **state)
           "input a: f32[n,4]\nconst p: i64[1,2] = [0,0]\nnode y: ? = sparta::Interact(a, p) {keep=1}\noutput "
           "y\n",
           "keep is 1");
+    FAILS(SPARTA_E_SHAPE, "input a: f32[n,4]\nnode y: ? = sparta::Sparsify(a) {keep=-1}\noutput y\n",
+          "keep is -1");
+    FAILS(SPARTA_E_SHAPE, "input a: f32[n,4]\nnode y: ? = sparta::Sparsify(a) {above=-0.5}\noutput y\n",
+          "above is -0.5");
+    FAILS(SPARTA_E_SHAPE, "input a: f32[n,4]\nnode y: ? = sparta::Sparsify(a) {expect=1.5}\noutput y\n",
+          "expect is 1.5");
+    FAILS(SPARTA_E_SHAPE, "input a: f32[]\nnode y: ? = sparta::Sparsify(a)\noutput y\n", "Sparsify");
+    FAILS(SPARTA_E_DTYPE, "input a: i64[n,4]\nnode y: ? = sparta::Sparsify(a)\noutput y\n", "i64");
     FAILS(SPARTA_E_DTYPE, "input a: f32[2]\ninput b: i64[2]\nnode y: ? = Add(a, b)\noutput y\n", "'a'", "f32",
           "'b'", "i64");
     FAILS(SPARTA_E_DTYPE, "input a: bool[2]\nnode y: ? = Sqrt(a)\noutput y\n", "bool");

@@ -277,7 +277,7 @@ static inline float *run_kernel(bed *b, const how *h)
     float *rows = sp_arena_array(b->arena, elements + past, sizeof(float));
     assert_non_null(rows);
     const bool to_rows =
-        !strcmp(h->kernel, "to_rows") || !strcmp(h->kernel, "few") || !strcmp(h->kernel, "attention_rows");
+        !(sp_panel_find(h->kernel)->slots.out.layouts & SP_IN_LANES); /* there and nowhere else */
     lain y = {0};
     if (!to_rows) y = h->y ? *h->y : lay(b, &b->out, h->parts);
     bind(b, h, to_rows ? NULL : &y, &job);

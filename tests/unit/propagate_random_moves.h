@@ -342,4 +342,12 @@ static inline bool make_topk(draw *d, const char *op)
     return count && put_nodes(d, op, 2, (sp_value *[]){x, count}, 2, out, SP_MAX(reach_of(d, x), 8), 2, attr);
 }
 
+static inline bool make_sparsify(draw *d, const char *op)
+{
+    sp_value *x = draw_float(d, 1, 4);
+    if (!x) return false;
+    const sp_attr attr[] = {DRAW_INT("keep", roll(d, 4))};
+    return put_node(d, op, 1, &x, reach_of(d, x), 1, attr);
+}
+
 #endif

@@ -735,6 +735,7 @@ static const draw_row *draw_table(int *n)
         {"sparta::Linear", 5, make_linear},
         {"sparta::Embed", 2, make_embed},
         {"sparta::Interact", 2, make_interact},
+        {"sparta::Sparsify", 2, make_sparsify},
         {"sparta::Relative", 2, make_relative},
         {"MatMul", 8, make_mlp},
         {"Reshape", 6, make_heads},
