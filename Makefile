@@ -209,6 +209,8 @@ bench-peers: all ## time against onnxruntime and torch; writes docs/benchmarks/ 
 bench-operators: all ## time operators between the products against onnxruntime; writes docs/benchmarks/operators.md (OPERATORS_ARGS="...")
 	@tools/venv .venv-peers tools/requirements-peers.txt
 	SPARTA_LIBRARY=$(abspath $(B)/libsparta.so) PYTHONPATH=python .venv-peers/bin/python tools/bench_operators.py --out docs/benchmarks/operators.md $(OPERATORS_ARGS)
+bench-dynamic: all ## time products that skip what is not there as the model runs against dense ones; writes docs/benchmarks/dynamic.md
+	python3 tools/bench_dynamic.py --sparta $(B)/sparta --out docs/benchmarks/dynamic.md
 bench-models: all ## time exports of transformers, dense and pruned, against onnxruntime; writes docs/models.md (MODELS_ARGS="...")
 	@tools/venv .venv-models tools/requirements-models.txt
 	.venv-models/bin/python tools/bench_models.py --sparta $(B)/sparta $(MODELS_ARGS)
@@ -284,4 +286,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: lint docs-operators operators-check test-torch-oldest test-gpu test-gpu-sanitize bench-gpu all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-torch layers exports format format-check coverage examples install clean FORCE
+.PHONY: lint docs-operators operators-check test-torch-oldest test-gpu test-gpu-sanitize bench-gpu all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-torch layers exports format format-check coverage examples install clean FORCE

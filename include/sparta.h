@@ -470,7 +470,8 @@ typedef struct sparta_target { /* that a package has code for; not checked: comp
     int kernels, checked;
 } sparta_target;
 
-typedef struct sparta_effect { /* what one clause of a schedule did to one weight */
+/* What one clause of a schedule did to one weight; or to a value that is computed: n is 0, k the length of its lines, density what stays at most. */
+typedef struct sparta_effect {
     /* "mini.sched:3:5"; "sparsify", "magnitude(...)"; the rule's glob; the weight, and the first layer that uses it. */
     const char *at, *clause, *text, *glob, *tensor, *layer;
     int64_t n, k;

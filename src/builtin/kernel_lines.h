@@ -211,6 +211,35 @@ LOGIC(differ, p ^ q)
 LOGIC(neither, ~(p | q))
 
 /* y *= a x */
+/* As signed numbers, which vectors compare: magnitudes have no bit 31. */
+INLINE int32_t magnitude(const float *x)
+{
+    int32_t bits;
+    memcpy(&bits, x, sizeof bits);
+    bits &= 0x7fffffff;
+    return bits > 0x7f800000 ? 0x7fffffff : bits;
+}
+
+static int64_t magnitudes(uint32_t *restrict y, const float *restrict x, int64_t n, uint32_t least)
+{
+    int64_t all = 0;
+    for (int64_t i = 0; i < n;) {
+        int32_t there = 0; /* few enough to be counted in 32 bits, which vectors do */
+        for (const int64_t end = n - i < 1 << 20 ? n : i + (1 << 20); i < end; i++) {
+            const int32_t m = magnitude(x + i);
+            y[i] = (uint32_t)m;
+            there += m >= (int32_t)least;
+        }
+        all += there;
+    }
+    return all;
+}
+
+static void thin(float *restrict y, const float *restrict x, int64_t n, uint32_t least)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = magnitude(x + i) >= (int32_t)least ? x[i] : 0;
+}
+
 static void multiply_by(float *restrict y, const float *restrict x, int64_t n, float a)
 {
     for (int64_t i = 0; i < n; i++) y[i] *= a * x[i];

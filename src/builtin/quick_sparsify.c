@@ -1,9 +1,9 @@
-/* Sparsify of f32 that lies row by row. The smallest magnitude that stays is found digit by digit, without sorting: magnitudes are compared as
- * the numbers that their bits are, in which larger means larger.
+/* Sparsify of f32 that lies row by row. The smallest magnitude that stays is found without sorting, digit by digit: magnitudes are compared as the
+ * numbers that their bits are, in which larger means larger. They are written into the line of the result, which is not needed yet.
  *
- *     bits 30..20    how many have each of 2048 beginnings?    the one in which the last that stays is
- *     bits 19..9     of those                                  the same
- *     bits  8..0     of those                                  its bits, and how many of its equals stay: the first ones
+ *     bits 30..20    how many have each of 2048 beginnings?    that of the last one that stays; those that begin so move to the front
+ *     bits 19..9     of these                                  the same
+ *     bits  8..0     of these                                  its bits, and how many of its equals stay: the first ones
  */
 #include "builtin/quick.h"
 #include <string.h>
@@ -13,16 +13,8 @@ typedef struct lines {
     float *y;
     int64_t n, keep;
     uint32_t least; /* bits of the smallest magnitude that may stay */
+    const sp_quick_kernels *kernels;
 } lines;
-
-/* All NaNs are alike, and above Inf. */
-static inline uint32_t magnitude(float v)
-{
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    bits &= 0x7fffffff;
-    return bits > 0x7f800000 ? 0x7fffffff : bits;
-}
 
 /* What a line keeps: everything above `bits`, and so many that equal it. */
 typedef struct cut {
@@ -30,27 +22,47 @@ typedef struct cut {
     int64_t equals;
 } cut;
 
-/* Of magnitudes that begin like `bits` (those below bit `end`) and are at least `least`: the digit in [start, end) at which `left` are counted,
- * from the largest down; `left` becomes how many of that digit are still to be taken. */
-static uint32_t digit(const float *x, int64_t n, uint32_t least, uint32_t bits, int start, int end,
-                      int64_t *left)
+enum { DIGIT = 11 }; /* bits of one, at most */
+
+/* Of n magnitudes: the digit at bit `start` at which `left` are counted, from the largest down. Those that have it stay in front; how many. `left`
+ * becomes how many of them are still to be taken. */
+static int64_t digit(uint32_t *m, int64_t n, int start, int64_t *left, uint32_t *bits)
 {
-    uint32_t count[2048] = {0}, d = (1u << (end - start)) - 1;
-    for (int64_t i = 0; i < n; i++) {
-        const uint32_t m = magnitude(x[i]);
-        if (m >= least && (m ^ bits) >> end == 0) count[m >> start & ((1u << (end - start)) - 1)]++;
-    }
+    uint32_t count[1 << DIGIT] = {0}, d = (1 << DIGIT) - 1;
+    int64_t same = 0;
+    for (int64_t i = 0; i < n; i++) count[m[i] >> start & ((1 << DIGIT) - 1)]++;
     for (; d > 0 && *left > count[d]; d--) *left -= count[d];
-    return bits | d << start;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t v = m[i];
+        m[same] = v;
+        same += (v >> start & ((1 << DIGIT) - 1)) == d;
+    }
+    *bits |= d << start;
+    return same;
 }
 
-static cut find_cut(const lines *l, const float *x)
+/* More than `keep` of the magnitudes may stay. */
+static cut find_cut(uint32_t *m, int64_t n, int64_t keep)
 {
-    cut c = {0, l->keep};
-    c.bits = digit(x, l->n, l->least, 0, 20, 31, &c.equals);
-    c.bits = digit(x, l->n, l->least, c.bits, 9, 20, &c.equals);
-    c.bits = digit(x, l->n, l->least, c.bits, 0, 9, &c.equals);
+    cut c = {0, keep};
+    n = digit(m, n, 20, &c.equals, &c.bits);
+    n = digit(m, n, 9, &c.equals, &c.bits);
+    for (int64_t i = 0; i < n; i++) m[i] &= (1u << 9) - 1; /* the last digit has no more */
+    n = digit(m, n, 0, &c.equals, &c.bits);
+    if (c.equals == n) c.equals = 0; /* all of them: nothing to be counted */
     return c;
+}
+
+/* Of those that equal the last one that stays only the first do. */
+static void drop_equals(const lines *l, const float *x, float *y, const cut *c)
+{
+    int64_t left = c->equals;
+    for (int64_t i = 0; i < l->n && c->equals; i++) {
+        uint32_t m;
+        memcpy(&m, &x[i], sizeof m);
+        m &= 0x7fffffff;
+        if ((m > 0x7f800000 ? 0x7fffffff : m) == c->bits && left-- <= 0) y[i] = 0;
+    }
 }
 
 static void sparsify(void *arg, int64_t from, int64_t to)
@@ -59,33 +71,31 @@ static void sparsify(void *arg, int64_t from, int64_t to)
     for (int64_t i = from; i < to; i++) {
         const float *x = l->x + i * l->n;
         float *y = l->y + i * l->n;
-        int64_t there = 0;
-        for (int64_t k = 0; k < l->n; k++) {
-            const bool stays = magnitude(x[k]) >= l->least;
-            y[k] = stays ? x[k] : 0;
-            there += stays;
-        }
-        if (l->keep <= 0 || there <= l->keep) continue;
-        cut c = find_cut(l, x);
-        for (int64_t k = 0; k < l->n; k++) {
-            const uint32_t m = magnitude(x[k]);
-            const bool stays = m > c.bits || (m == c.bits && c.equals > 0);
-            c.equals -= m == c.bits;
-            y[k] = stays ? x[k] : 0;
-        }
+        uint32_t *m = (uint32_t *)(void *)y;
+        cut c = {l->least, 0};
+        if (l->keep > 0 && l->keep < l->n && l->kernels->magnitudes(m, x, l->n, l->least) > l->keep)
+            c = find_cut(m, l->n, l->keep);
+        l->kernels->thin(y, x, l->n, c.bits);
+        drop_equals(l, x, y, &c);
     }
 }
 
 sparta_status sp_quick_Sparsify(sparta_ctx *cx, const sp_op_args *args, bool *done)
 {
     const sparta_tensor *x = &args->in[0], *y = &args->out[0];
-    const float above = sp_attr_float(args->attrs, "above", 0);
+    float above = sp_attr_float(args->attrs, "above", 0);
     if (!sp_quick_floats(x) || !sp_quick_floats(y) || !sp_tensor_contiguous(x) || !sp_tensor_contiguous(y) ||
         x->rank < 1 || !(above >= 0) || x->dim[x->rank - 1] > UINT32_MAX)
         return SPARTA_OK;
     const int64_t n = x->dim[x->rank - 1];
-    lines l = {.x = x->data, .y = y->data, .n = n, .keep = sp_attr_int(args->attrs, "keep", 0)};
-    l.least = SP_MAX(magnitude(above), 1u); /* what is 0 is not there */
+    lines l = {.x = x->data,
+               .y = y->data,
+               .n = n,
+               .keep = sp_attr_int(args->attrs, "keep", 0),
+               .kernels = sp_quick_here()};
+    above = above == 0 ? 0 : above; /* -0 */
+    memcpy(&l.least, &above, sizeof above);
+    l.least = SP_MAX(l.least, 1u); /* what is 0 is not there */
     *done = true;
-    return sp_ctx_share(cx, sparta_tensor_elements(x) / SP_MAX(n, 1), 16 * n, sparsify, &l);
+    return sp_ctx_share(cx, sparta_tensor_elements(x) / SP_MAX(n, 1), 4 * n, sparsify, &l);
 }

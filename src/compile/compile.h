@@ -32,7 +32,7 @@
 #include "propagate/propagate.h"
 #include "schedule/schedule.h"
 
-/* What one clause of a schedule did to one weight. */
+/* What one clause of a schedule did to one weight, or to a value that is computed (n is 0: k of each line, of which at most `after` stays). */
 typedef struct sp_effect {
     sp_schedule_at at;
     const char *clause, *text;         /* "sparsify", "magnitude(...)" */

@@ -68,7 +68,7 @@ static double element_ns(sp_op_id op)
         return 0;
     if (SP_OP_AMONG(op, SP_OP_Transpose, SP_OP_Concat, SP_OP_Split, SP_OP_Slice, SP_OP_Gather)) return .5;
     if (SP_OP_AMONG(op, SP_OP_Add, SP_OP_Sub, SP_OP_Mul, SP_OP_Div, SP_OP_Relu, SP_OP_Equal, SP_OP_Less,
-                    SP_OP_Greater, SP_OP_Not, SP_OP_And))
+                    SP_OP_Greater, SP_OP_Not, SP_OP_And, SP_OP_Sparsify))
         return 2;
     if (op == SP_OP_Cast) return 4;
     return SP_OP_AMONG(op, SP_OP_Linear, SP_OP_MatMul, SP_OP_Gemm, SP_OP_Conv) ? 1 : 20;

@@ -4,6 +4,7 @@
  *   contest.c  its candidates checked and timed   task.c     what rows look at in a node, the code of kernels
  *   reason.c   why a layer is not faster          pack.c     weights, code and annotations into the package
  *   verify.c   the package against the references pins.c     formats that a schedule asks for, layer by layer
+ *   computed.c what a schedule says of values that are computed
  *   smaller.c  propagation, before all of them    targets.c  the targets of one package: code and check of each
  *   settle.c   where values lie, node by node, so that the whole takes least; the sum of it, by which the given graph and the smaller one compete
  *   sum.c      what one node takes                tokens.c   plans for other numbers of tokens, in the same package
@@ -133,6 +134,9 @@ sparta_status sp_lower_contest(lowering *l, lower_node *ln) SP_MUST;
 sparta_status sp_lower_choose(lowering *l) SP_MUST;
 /* Put the place of a clause before the present message; returns its status. */
 sparta_status sp_lower_fail_at(sparta_ctx *cx, sp_schedule_at at);
+/* What a schedule says of values that the model computes: Sparsify nodes into the graph, effects behind those of weights (computed.c). */
+sparta_status sp_lower_computed(sparta_ctx *cx, sp_graph *g, const sparta_schedule *s,
+                                sp_obeyed *done) SP_MUST;
 /* The format clause that speaks of a Linear, by its weight; NULL: none. Merged layers must agree. */
 sparta_status sp_lower_pin(sparta_ctx *cx, const sp_obeyed *o, const sp_node *n,
                            const sp_effect **out) SP_MUST;

@@ -5,6 +5,8 @@
  *   implement  pins the row of implements.def that runs the layer, at a point of its space: quads(RANGE=256)
  *   quantize, kernel   their rooms are not there yet
  *
+ * Of values that the model computes computed.c does what is said, last.
+ *
  * What cannot be obeyed is E_UNSUPPORTED with the place of the clause, never ignored. What was done is told as a list of effects.
  */
 #include "compile/lower.h"
@@ -102,10 +104,34 @@ static sparta_status sparsify_magnitude(const job *j, const sp_schedule_call *ca
     return sp_prune(j->cx, &spec, &w, NULL);
 }
 
+/* Arguments that say how much there is of something that nobody has seen yet. */
+static sparta_status no_guesses(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
+{
+    static const char *const words[] = {"bound", "expect"};
+    for (size_t i = 0; i < SP_COUNT(words); i++) {
+        const sp_schedule_arg *a = sp_schedule_arg_of(call, words[i]);
+        if (!a) continue;
+        *at = a->at;
+        return sp_fail(j->cx, SPARTA_E_USAGE,
+                       "%s: %s=%.60s is said of what is computed as the model runs; of a weight leave it out",
+                       call->name, words[i], a->text);
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status sparsify_topk(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
+{
+    (void)call, (void)at;
+    return sp_fail(j->cx, SPARTA_E_UNSUPPORTED,
+                   "topk is of what is computed as the model runs (\"NODE:output\"); of a weight write "
+                   "magnitude(pattern=1x1, sparsity=0.9)");
+}
+
 static sparta_status sparsify_threshold(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
 {
     const sp_schedule_arg *a = sp_schedule_arg_of(call, "value");
     double value = 0;
+    SP_TRY(no_guesses(j, call, at));
     *at = a->at;
     if (!sp_parse_double(a->text, &value)) return SPARTA_E_INTERNAL;
     SP_TRY(own(j));
@@ -386,6 +412,7 @@ sparta_status sp_compile_schedule(sparta_ctx *cx, sp_graph *g, const sparta_sche
     sp_modules_free(&masks.modules);
     SP_TRY(status);
     done.masked_nonzero = masks.lost;
+    SP_TRY(sp_lower_computed(cx, g, s, &done));
     *out = done;
     return SPARTA_OK;
 }

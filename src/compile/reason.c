@@ -39,6 +39,33 @@ static void dense_won(lower_node *ln, double peak)
             ln->dense_us);
 }
 
+/* The input is thinned out as the model runs: what that was worth, and on what assumption. */
+static void thin_input(lower_node *ln)
+{
+    const sp_task *t = &ln->task;
+    const double share = 100 * t->present;
+    char *out = ln->reason;
+    const size_t size = sizeof ln->reason;
+    if (ln->im == &sp_implement_few_skip)
+        snprintf(out, size,
+                 "skips inputs that are 0, timed with %.3g %% of them there (%s: %.1f us, %.1f us dense)",
+                 share, how(ln), ln->us, ln->dense_us);
+    else if (t->strict)
+        snprintf(out, size, "input %.3g %% there: options.strict: a product that skips would skip 0 x Inf",
+                 share);
+    else if (!sp_implement_few(t))
+        snprintf(
+            out, size,
+            "input %.3g %% there: skipping pays for 1 to %d tokens; bound them with --dim or give --tokens",
+            share, SP_FEW_TOKENS);
+    else if (ln->sparse == LOWER_FORBIDDEN)
+        snprintf(out, size, "input %.3g %% there: dense implements only were asked for", share);
+    else
+        snprintf(out, size,
+                 "input %.3g %% there: not skipping is faster (%s: %.1f us with what skips, %.1f us dense)",
+                 share, how(ln), ln->sparse_us, ln->dense_us);
+}
+
 /* A format that only the walker runs: the price of it. */
 static void walked(lower_node *ln)
 {
@@ -91,7 +118,12 @@ void sp_lower_reason(lower_node *ln, double peak)
                      ln->sparse_us, ln->dense_us);
         return;
     }
-    if (!t->mask || !ln->im || ln->im->sparse) return;
+    if (!t->mask || !ln->im) return;
+    if (t->present > 0 && ln->im->kernel && (ln->im == &sp_implement_few_skip || !ln->im->sparse)) {
+        thin_input(ln);
+        return;
+    }
+    if (ln->im->sparse) return;
     if (!ln->im->kernel)
         snprintf(ln->reason, sizeof ln->reason, "%s: the reference runs it",
                  ln->tried ? "every kernel disagreed with the reference"

@@ -58,6 +58,13 @@ sparta_status sp_schedule_read_sparsifier(reader *r, const char *name, sp_schedu
 sparta_status sp_schedule_add_dim(sparta_schedule *s, const char *name, const char *sizes,
                                   sp_schedule_at at) SP_MUST;
 sparta_status sp_schedule_add_target(sparta_schedule *s, const char *target, sp_schedule_at at) SP_MUST;
+/* What a rule says of something that others may have spoken of: two that differ are E_USAGE. */
+sparta_status sp_schedule_say(const sparta_schedule *s, const char *name, const sparta_schedule_rule **said,
+                              const sparta_schedule_rule *rule) SP_MUST;
+/* ":input" or ":output" at the end of a rule's glob; NULL: neither. */
+const char *sp_schedule_side(const sparta_schedule_rule *rule);
+/* Does it name a value that the graph computes, or an input? (One that names weights names no values.) */
+bool sp_schedule_names_computed(const sp_graph *g, const sparta_schedule_rule *rule);
 sparta_status sp_schedule_add_rule(sparta_schedule *s, const char *glob, sp_schedule_at at,
                                    sparta_schedule_rule **out) SP_MUST;
 #endif

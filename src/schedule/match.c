@@ -1,4 +1,4 @@
-/* Which weights the rules name. A weight is a 2-D float constant that a product multiplies by, maybe seen through a Transpose:
+/* Which weights the rules name; computed.c has the values that others name. A weight is a 2-D float constant that a product multiplies by, maybe seen through a Transpose:
  *
  *     MatMul(x, w)                  w is (k, n): turned          Gemm(x, w) transB=1           w is (n, k)
  *     MatMul(x, Transpose(w))       w is (n, k)                  Linear(x, w) transposed=1     w is (n, k)
@@ -123,15 +123,15 @@ static sparta_status nothing(const finder *f, const sparta_schedule_rule *rule)
 
 /* ------------------------------------------------------------------ rules */
 
-static sparta_status conflict(const finder *f, const sp_schedule_match *w, sp_clause_kind kind,
-                              const sparta_schedule_rule *rule)
+static sparta_status conflict(const sparta_schedule *s, const sp_schedule_clause *a, sp_clause_kind kind,
+                              const sparta_schedule_rule *rule, const char *name)
 {
-    const sp_schedule_clause *a = &w->rule[kind]->clause[kind], *b = &rule->clause[kind];
-    return sp_schedule_fail(f->s->cx, b->at,
+    const sp_schedule_clause *b = &rule->clause[kind];
+    return sp_schedule_fail(s->cx, b->at,
                             "%s %.100s conflicts with %s %.100s at %.100s:%d:%d: both are said of '%.100s'; "
                             "narrow one of the globs",
                             sp_clause_word(kind), b->text, sp_clause_word(kind), a->text, a->at.file,
-                            a->at.line, a->at.column, name_of(w->value));
+                            a->at.line, a->at.column, name);
 }
 
 /* Every '=' of a format that is no comparison (rownnz<=4) and no pad=zero. */
@@ -144,15 +144,15 @@ bool sp_schedule_says_widths(const char *format)
 }
 
 /* Do two clauses ask for the same? Formats may be spelt differently, and leave widths (which a name has) to the implement. */
-static sparta_status agree(const finder *f, sp_clause_kind kind, const sp_schedule_clause *a,
+static sparta_status agree(const sparta_schedule *s, sp_clause_kind kind, const sp_schedule_clause *a,
                            const sp_schedule_clause *b, bool *out)
 {
     sp_format x, y;
     const bool widths = sp_schedule_says_widths(a->means);
     *out = !strcmp(a->means, b->means);
     if (*out || kind != SP_CLAUSE_FORMAT || widths != sp_schedule_says_widths(b->means)) return SPARTA_OK;
-    SP_TRY(sp_format_parse(f->s->cx, a->means, &x));
-    SP_TRY(sp_format_parse(f->s->cx, b->means, &y));
+    SP_TRY(sp_format_parse(s->cx, a->means, &x));
+    SP_TRY(sp_format_parse(s->cx, b->means, &y));
     for (int i = 0; i < SP_MIN(x.n, y.n) && !widths; i++) {
         y.level[i].pos = x.level[i].pos;
         y.level[i].crd = x.level[i].crd;
@@ -162,15 +162,16 @@ static sparta_status agree(const finder *f, sp_clause_kind kind, const sp_schedu
     return SPARTA_OK;
 }
 
-static sparta_status say(const finder *f, sp_schedule_match *w, const sparta_schedule_rule *rule)
+sparta_status sp_schedule_say(const sparta_schedule *s, const char *name, const sparta_schedule_rule **said,
+                              const sparta_schedule_rule *rule)
 {
     for (int k = 0; k < SP_CLAUSES; k++) {
         if (!rule->clause[k].given) continue;
         const sp_clause_kind kind = (sp_clause_kind)k;
         bool same = true;
-        if (w->rule[k]) SP_TRY(agree(f, kind, &w->rule[k]->clause[k], &rule->clause[k], &same));
-        if (!same) return conflict(f, w, kind, rule);
-        if (!w->rule[k]) w->rule[k] = rule;
+        if (said[k]) SP_TRY(agree(s, kind, &said[k]->clause[k], &rule->clause[k], &same));
+        if (!same) return conflict(s, &said[k]->clause[k], kind, rule, name);
+        if (!said[k]) said[k] = rule;
     }
     return SPARTA_OK;
 }
@@ -179,15 +180,16 @@ static sparta_status apply(const finder *f, const sparta_schedule_rule *rule)
 {
     bool any = false;
     SP_TRY(sp_check_cancel(f->s->cx));
+    if (sp_schedule_side(rule)) return SPARTA_OK;
     for (int i = 0; i < f->n_uses; i++) {
         sp_schedule_match *w = &f->weight[f->use[i].weight];
         if (!sp_glob(rule->glob, w->value->name) && !sp_glob(rule->glob, name_of(w->value)) &&
             !sp_glob(rule->glob, f->use[i].node->name))
             continue;
         any = true;
-        SP_TRY(say(f, w, rule));
+        SP_TRY(sp_schedule_say(f->s, name_of(w->value), w->rule, rule));
     }
-    return any ? SPARTA_OK : nothing(f, rule);
+    return any || sp_schedule_names_computed(f->g, rule) ? SPARTA_OK : nothing(f, rule);
 }
 
 /* Two products that see one weight from different sides: patterns and formats would mean two things. */

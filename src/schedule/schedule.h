@@ -13,6 +13,9 @@
  *                           |        |
  *                         print    match ---> for each weight of a graph: which rule says what of it
  *
+ * A rule names weights, or values that the model computes: by their names, or as what goes into and comes out of a node or module ("/fc2/MatMul:input",
+ * "fc1:output"). Of those only `sparsify` can be said, and it is done as the model runs (operator Sparsify).
+ *
  * The room knows the language, not what clauses do: `sparsify` is done by room prune, `format` means a text of room format, and
  * compile/obey.c brings them together. Everything belongs to the schedule's arena and is freed with it.
  *
@@ -110,6 +113,7 @@ typedef enum {
     SP_PARAMETER_WORD = 1,
     SP_PARAMETER_SHARE,  /* a number between 0 and 1 */
     SP_PARAMETER_AMOUNT, /* a number of at least 0 */
+    SP_PARAMETER_PART,   /* how many elements of a line, or what share of it: 64, 12.5% */
     SP_PARAMETER_STRING,
     SP_PARAMETER_ANY /* a word or a string: what a user's function makes of it */
 } sp_parameter_kind;
@@ -159,5 +163,16 @@ typedef struct sp_schedule_match { /* a weight that some rule names */
  * A glob that matches nothing, and two rules that say different things of one weight, are E_USAGE. */
 sparta_status sp_schedule_matches(const sparta_schedule *s, const sp_graph *g, sp_arena *arena,
                                   sp_schedule_match **out, int *n) SP_MUST;
+
+typedef struct sp_schedule_edge { /* a value that the model computes, or one reading of it */
+    sp_value *value;
+    sp_node *reader;                              /* input 0 of this node; NULL: whoever reads the value */
+    const sparta_schedule_rule *rule[SP_CLAUSES]; /* as above */
+} sp_schedule_edge;
+/* The values that rules name which name no weight. In the order of the rules; the array lives in `arena`. Errors as above. */
+sparta_status sp_schedule_edges(const sparta_schedule *s, const sp_graph *g, sp_arena *arena,
+                                sp_schedule_edge **out, int *n) SP_MUST;
+/* An argument of kind PART as a number of elements of a line of `features`, at least 1 and at most all. */
+int64_t sp_schedule_part(const sp_schedule_arg *a, int64_t features);
 
 #endif

@@ -91,20 +91,59 @@ sparta_status sp_schedule_add_sparsifier(sparta_ctx *cx, const sp_sparsifier_row
 
 /* ------------------------------------------------------------------ arguments */
 
-/* A number in its shortest text, so that 0.90 and 0.9 are the same. */
-static sparta_status number(sparta_schedule *s, sp_schedule_arg *a, double most, const char *what)
+/* A number in its shortest text, so that 0.90 and 0.9 are the same, and a sign behind it. */
+static sparta_status shortest(sparta_schedule *s, sp_schedule_arg *a, double v, const char *sign)
 {
-    double v, back;
+    double back;
     char text[32];
-    if (a->quoted || !sp_parse_double(a->text, &v) || !(v >= 0 && v <= most))
-        return sp_schedule_fail(s->cx, a->at, "%s=%.60s: expected %s", a->name, a->text, what);
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, v == 0 ? 0 : v);
         if (sp_parse_double(text, &back) && back == v) break;
     }
-    a->text = sp_arena_string(s->arena, text);
+    a->text = sp_arena_printf(s->arena, "%s%s", text, sign);
     SP_NEED(s->cx, a->text);
     return SPARTA_OK;
+}
+
+static sparta_status number(sparta_schedule *s, sp_schedule_arg *a, double most, const char *what)
+{
+    double v;
+    if (a->quoted || !sp_parse_double(a->text, &v) || !(v >= 0 && v <= most))
+        return sp_schedule_fail(s->cx, a->at, "%s=%.60s: expected %s", a->name, a->text, what);
+    return shortest(s, a, v, "");
+}
+
+/* "12.5%" as a share; false: it is none above 0. */
+static bool percent(const char *text, double *out)
+{
+    char digits[32];
+    const size_t n = strlen(text);
+    if (n < 2 || n > sizeof digits || text[n - 1] != '%') return false;
+    memcpy(digits, text, n - 1);
+    digits[n - 1] = 0;
+    return sp_parse_double(digits, out) && *out > 0 && *out <= 100;
+}
+
+static sparta_status part(sparta_schedule *s, sp_schedule_arg *a)
+{
+    double v;
+    int64_t count;
+    if (!a->quoted && percent(a->text, &v)) return shortest(s, a, v, "%");
+    if (!a->quoted && sp_parse_int(a->text, &count) && count >= 1) return SPARTA_OK;
+    return sp_schedule_fail(
+        s->cx, a->at, "%s=%.60s: expected how many elements of a line, at least 1, or a share such as 25%%",
+        a->name, a->text);
+}
+
+int64_t sp_schedule_part(const sp_schedule_arg *a, int64_t features)
+{
+    double share;
+    int64_t count;
+    if (percent(a->text, &share))
+        count = (int64_t)ceil(share / 100 * (double)features);
+    else if (!sp_parse_int(a->text, &count))
+        count = features;
+    return SP_MAX(1, SP_MIN(count, features));
 }
 
 static sparta_status check_kind(sparta_schedule *s, const sp_sparsifier_row *f, const sp_parameter *p,
@@ -113,6 +152,7 @@ static sparta_status check_kind(sparta_schedule *s, const sp_sparsifier_row *f, 
     switch (p->kind) {
     case SP_PARAMETER_SHARE: return number(s, a, 1, "a number between 0 and 1");
     case SP_PARAMETER_AMOUNT: return number(s, a, HUGE_VAL, "a number of at least 0");
+    case SP_PARAMETER_PART: return part(s, a);
     case SP_PARAMETER_STRING:
         if (a->quoted && *a->text) return SPARTA_OK;
         return sp_schedule_fail(s->cx, a->at, "%s: expected a string in quotes, e.g. %s", p->name, f->usage);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SAMPLES = SP_FEW_TOKENS, WINDOWS = 100000, PIECES = 128, PIECE = 4 << 20 };
+enum { SAMPLES = SP_FEW_TOKENS, WINDOWS = 100000, PIECES = 128, PIECE = 4 << 20, TURNS = 16 };
 
 typedef struct operand {
     sparta_tensor rows; /* rank -1: absent */
@@ -27,6 +27,8 @@ struct sp_bed {
     int samples; /* tokens that are compared; 0: all */
     int64_t sample[SAMPLES];
     operand in[SP_OPERANDS], out;
+    float *turns; /* input 0 with other elements absent, TURNS times; NULL: it is always the same */
+    int64_t turn;
     sparta_tensor answer, got;
     double slack, builtin_seconds;
 };
@@ -67,12 +69,17 @@ static void fill(const sparta_tensor *t, int64_t below, sp_rng *rng)
                                (int64_t)(sp_rng_next(rng) % (uint64_t)SP_MAX(below, 1)));
 }
 
-/* As a Sparsify would leave it: every element is there with this chance, by itself, so that tokens have different ones. */
-static void thin_out(const sparta_tensor *t, double present, sp_rng *rng)
+/* As a Sparsify would leave it: every element is there with this chance, by itself, so that tokens have different ones. A run finds other ones there
+ * than the run before, and with them other weights to read: they take turns, or those of one run would be found in the cache by the next. */
+static sparta_status thin_out(sp_bed *b, const sparta_tensor *t, double present, sp_rng *rng)
 {
+    const size_t n = (size_t)sparta_tensor_elements(t);
     float *x = t->data;
-    for (int64_t i = 0, n = sparta_tensor_elements(t); i < n; i++)
-        if (sp_rng_uniform(rng) >= present) x[i] = 0;
+    b->turns = sp_arena_array(b->arena, n * TURNS, sizeof *b->turns);
+    SP_NEED(b->cx, b->turns);
+    for (size_t i = 0; i < n * TURNS; i++) b->turns[i] = sp_rng_uniform(rng) < present ? x[i % n] : 0;
+    memcpy(x, b->turns, n * sizeof *x);
+    return SPARTA_OK;
 }
 
 /* Token t of an operand, as a row, out of the layout it has or into it. */
@@ -123,7 +130,7 @@ static sparta_status make_input(sp_bed *b, int i, sp_rng *rng)
     SP_TRY(sp_tensor_alloc_in(b->arena, v->dtype, rank, dim, &o->rows));
     fill(&o->rows, i ? b->in[i - 1].rows.dim[0] : 1, rng);
     if (i == 0 && b->r.task->present > 0 && v->dtype == SPARTA_F32)
-        thin_out(&o->rows, b->r.task->present, rng);
+        SP_TRY(thin_out(b, &o->rows, b->r.task->present, rng));
     o->some = o->rows;
     if (!b->samples) return SPARTA_OK;
     SP_TRY(some_of(b, &o->rows, &o->some));
@@ -429,10 +436,20 @@ static void poison(const operand *o)
                (size_t)sparta_tensor_elements(&o->rows) * sparta_dtype_size(o->rows.dtype));
 }
 
+/* Input 0 of the next run, in rows: another one, or the one whose answer is known. */
+static void turn(sp_bed *b, sp_contender *c, bool known)
+{
+    const int64_t n = sparta_tensor_elements(&b->in[0].rows);
+    if (!b->turns || !c->call.kernel || c->call.job.in[0].layout != SP_LAYOUT_ROWS) return;
+    b->turn = (b->turn + 1) % TURNS;
+    c->call.job.in[0].tensor.data = known ? b->in[0].rows.data : b->turns + b->turn * n;
+}
+
 sparta_status sp_bed_check(sp_bed *b, sp_contender *c)
 {
     static const sp_tolerance usual = {-1, -1};
     SP_TRY(sp_bed_build(b, c));
+    turn(b, c, true);
     poison(&b->out);
     if (c->call.kernel)
         run_piece(b, c, 0, 1);
@@ -445,9 +462,15 @@ sparta_status sp_bed_check(sp_bed *b, sp_contender *c)
 
 /* ------------------------------------------------------------------ timing */
 
+typedef struct timed {
+    sp_bed *b;
+    sp_contender *c;
+} timed;
+
 static void run_once(void *arg)
 {
-    const team *t = arg;
+    const timed *t = arg;
+    turn(t->b, t->c, false);
     run_piece(t->b, t->c, 0, 1);
 }
 
@@ -455,7 +478,7 @@ sparta_status sp_bed_time(sp_bed *b, sp_contender *c, double seconds)
 {
     sp_timing t = {0};
     SP_TRY(sp_bed_build(b, c));
-    SP_TRY(sp_time(b->cx, run_once, &(team){.b = b, .c = c}, seconds, &t));
+    SP_TRY(sp_time(b->cx, run_once, &(timed){b, c}, seconds, &t));
     if (c->best == 0 || t.best < c->best) c->best = t.best;
     c->spread = t.median / t.best - 1;
     return SPARTA_OK;
@@ -470,13 +493,16 @@ typedef struct racer {
 } racer;
 
 /* Seconds a call, the mean of the window's spans. */
-static double window(const sp_bed *b, racer *r)
+static double window(sp_bed *b, racer *r)
 {
     double sum = 0;
     for (int64_t s = 0; s < r->spans; s++)
         for (int p = 0; p < r->pieces; p++) {
             const double start = sp_now();
-            for (int64_t i = 0; i < r->repeats; i++) run_piece(b, r->c, p, r->pieces);
+            for (int64_t i = 0; i < r->repeats; i++) {
+                turn(b, r->c, false);
+                run_piece(b, r->c, p, r->pieces);
+            }
             const double took = (sp_now() - start) / (double)r->repeats;
             r->piece[p] = fmin(r->piece[p], took);
             sum += took;
@@ -486,7 +512,7 @@ static double window(const sp_bed *b, racer *r)
 
 /* Spans long enough for the clock, short enough to fit between two interruptions. Where tokens are few nothing takes time but reading the
  * weight: a large one is read in pieces, and the best of each is added up, since a window of 20 ms never has the machine for itself. */
-static void calibrate(const sp_bed *b, racer *r)
+static void calibrate(sp_bed *b, racer *r)
 {
     r->repeats = r->spans = 1;
     const bool cut =

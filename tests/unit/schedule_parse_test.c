@@ -71,6 +71,11 @@ static void texts(void **state)
            "tensor \"a\" {\n    sparsify magnitude(pattern=2:4@out)\n}\n");
     prints("tensor \"a\" { sparsify magnitude(4x1, 0.9) }",
            "tensor \"a\" {\n    sparsify magnitude(pattern=4x1, sparsity=0.9)\n}\n");
+    prints(
+        "tensor \"/fc1/Relu:output\" { sparsify topk(10.50%) }\ntensor \"fc2:input\" { sparsify "
+        "threshold(0, expect=5%, bound=64) }",
+        "tensor \"/fc1/Relu:output\" {\n    sparsify topk(k=10.5%)\n}\ntensor \"fc2:input\" {\n    sparsify "
+        "threshold(value=0, bound=64, expect=5%)\n}\n");
     prints("tensor \"q\\\"\\\\\" { sparsify threshold(1e-3) }",
            "tensor \"q\\\"\\\\\" {\n    sparsify threshold(value=0.001)\n}\n");
     prints("tensor \"a\" { sparsify mask(\"m \\\"x.npz\") }",
@@ -161,12 +166,14 @@ static void mistakes(void **state)
         {"tensor \"a\" { sparsify }",
          "s:1:23: expected a sparsifier, e.g. magnitude(pattern=4x1, sparsity=0.9), found '}'"},
         {"tensor \"a\" { sparsify magnitud(4x1, 0.9) }",
-         "s:1:23: expected a sparsifier (magnitude, threshold, mask, python or one defined above), found "
+         "s:1:23: expected a sparsifier (magnitude, threshold, topk, mask, python or one defined above), "
+         "found "
          "'magnitud'; "
          "did you "
          "mean 'magnitude'?"},
         {"sparsifier heavy = threshold(1)\ntensor \"a\" { sparsify heavi }",
-         "s:2:23: expected a sparsifier (magnitude, threshold, mask, python or one defined above), found "
+         "s:2:23: expected a sparsifier (magnitude, threshold, topk, mask, python or one defined above), "
+         "found "
          "'heavi'; "
          "did you mean "
          "'heavy'?"},
@@ -184,6 +191,19 @@ static void mistakes(void **state)
         {"tensor \"a\" { sparsify magnitude(4x1, 0.9, 3) }", "s:1:43: magnitude takes no argument '3'"},
         {"tensor \"a\" { sparsify magnitude(4x1, pattern=4x1) }", "s:1:38: argument 'pattern' twice"},
         {"tensor \"a\" { sparsify magnitude(pattern=1, pattern=2) }", "s:1:44: argument 'pattern' twice"},
+        {"tensor \"a\" { sparsify topk }", "s:1:23: topk needs 'k'; write topk(64)"},
+        {"tensor \"a\" { sparsify topk(0) }",
+         "s:1:28: k=0: expected how many elements of a line, at least 1, or a share such as 25%"},
+        {"tensor \"a\" { sparsify topk(0.5) }", "s:1:28: k=0.5: expected how many elements of a line"},
+        {"tensor \"a\" { sparsify topk(0%) }", "s:1:28: k=0%: expected how many elements of a line"},
+        {"tensor \"a\" { sparsify topk(100.1%) }", "s:1:28: k=100.1%: expected how many elements of a line"},
+        {"tensor \"a\" { sparsify topk(nan%) }", "s:1:28: k=nan%: expected how many elements of a line"},
+        {"tensor \"a\" { sparsify topk(%) }", "s:1:28: "},
+        {"tensor \"a\" { sparsify topk(\"5\") }", "s:1:28: k=5: expected how many elements of a line"},
+        {"tensor \"a\" { sparsify topk(99999999999999999999) }",
+         "s:1:28: k=99999999999999999999: expected how"},
+        {"tensor \"a\" { sparsify topk(5, 3, 2) }", "s:1:34: topk takes no argument '2'; write topk(64)"},
+        {"tensor \"a\" { sparsify threshold(1, bound=-3) }", "s:1:36: bound=-3: expected how many elements"},
         {"tensor \"a\" { sparsify threshold(-1) }", "s:1:33: value=-1: expected a number of at least 0"},
         {"tensor \"a\" { sparsify mask(file.npz) }", "s:1:28: file: expected a string in quotes, e.g. mask("},
         {"tensor \"a\" { sparsify magnitude(4x1 0.9) }", "s:1:37: expected ',' or ')', found '0.9'"},

@@ -1,0 +1,192 @@
+/* computed: what a schedule says of values that the model computes. `sparsify` puts a Sparsify between a value and those who read it:
+ *
+ *     Relu --> MatMul                      tensor "/fc1/Relu:output" { sparsify topk(10%) }
+ *     Relu --> Sparsify {keep=410} --> MatMul
+ *
+ * Which elements stay is found out in every run. What the compiler is told is how many at most (keep), and how many it may count on (expect):
+ * products that read the result compete with that share of their input present (implement few_skip). Whoever compares answers, compile itself and
+ * verify, runs the same graph on the references.
+ */
+#include "compile/lower.h"
+#include "ops/ops.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct job { /* one value */
+    sparta_ctx *cx;
+    sp_graph *g;
+    const sp_schedule_edge *edge;
+    int64_t features; /* of a line */
+} job;
+
+typedef struct dropping { /* what a sparsifier asks for: the attributes of Sparsify */
+    int64_t keep;         /* 0: all */
+    double above, expect; /* expect: a share; 0: not said */
+} dropping;
+
+/* ------------------------------------------------------------------ sparsifiers: a function for each row of sparsifiers.def */
+
+static sparta_status drop_topk(const job *j, const sp_schedule_call *call, dropping *out)
+{
+    out->keep = sp_schedule_part(sp_schedule_arg_of(call, "k"), j->features);
+    return SPARTA_OK;
+}
+
+static sparta_status drop_threshold(const job *j, const sp_schedule_call *call, dropping *out)
+{
+    const sp_schedule_arg *bound = sp_schedule_arg_of(call, "bound");
+    if (!sp_parse_double(sp_schedule_arg_of(call, "value")->text, &out->above)) return SPARTA_E_INTERNAL;
+    if (out->above > 1e30)
+        return sp_fail(j->cx, SPARTA_E_USAGE, "threshold: nothing is as large as %g; give a smaller value",
+                       out->above);
+    if (bound) out->keep = sp_schedule_part(bound, j->features);
+    return SPARTA_OK;
+}
+
+static sparta_status of_weights(const job *j, const sp_schedule_call *call, dropping *out)
+{
+    (void)out;
+    return sp_fail(
+        j->cx, SPARTA_E_UNSUPPORTED,
+        "sparsify %.60s is for weights; what is computed as the model runs takes topk(64), topk(10%%) or "
+        "threshold(0.01)",
+        call->name);
+}
+#define drop_magnitude of_weights
+#define drop_mask      of_weights
+#define drop_python    of_weights
+
+static sparta_status asked_for(const job *j, const sp_schedule_call *call, dropping *out)
+{
+    static sparta_status (*const run[])(const job *, const sp_schedule_call *, dropping *) = {
+#define SP_SPARSIFIER(id, usage, ...) [SP_SPARSIFIER_##id] = drop_##id,
+#include "schedule/sparsifiers.def"
+#undef SP_SPARSIFIER
+        [SP_SPARSIFIERS] = of_weights};
+    *out = (dropping){0};
+    SP_TRY(run[call->row->id](j, call, out));
+    const sp_schedule_arg *expect = sp_schedule_arg_of(call, "expect");
+    if (expect) out->expect = (double)sp_schedule_part(expect, j->features) / (double)j->features;
+    if (out->keep == j->features) out->keep = 0;
+    if (out->keep && out->expect * (double)j->features > (double)out->keep)
+        return sp_fail(j->cx, SPARTA_E_USAGE,
+                       "expect=%.60s: at most %lld of %lld stay; expect no more than that", expect->text,
+                       (long long)out->keep, (long long)j->features);
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ one value */
+
+static sparta_status may_be_sparsified(job *j)
+{
+    const sp_value *v = j->edge->value;
+    if (!v->typed || !sp_dtype_is_float(v->dtype))
+        return sp_fail(j->cx, SPARTA_E_USAGE, "it holds %s; only numbers of a float type can be sparsified",
+                       v->typed ? sparta_dtype_name(v->dtype) : "something unknown");
+    if (v->dims.rank < 1 || !sp_expr_is_const(v->dims.dim[v->dims.rank - 1], &j->features) || j->features < 1)
+        return sp_fail(
+            j->cx, SPARTA_E_UNSUPPORTED,
+            "its last dimension is no number, so that nobody can say how much of a line stays; fix it "
+            "with --dim");
+    if (v->is_output && !j->edge->reader)
+        return sp_fail(
+            j->cx, SPARTA_E_UNSUPPORTED,
+            "it is an output of the model, and would change for whoever calls it; name what a layer "
+            "reads, \"NODE:input\"");
+    return SPARTA_OK;
+}
+
+/* The value behind a Sparsify, to those who are meant. */
+static sparta_status put_sparsify(const job *j, const dropping *d, const sp_node **first)
+{
+    sp_graph *g = j->g;
+    sp_value *v = j->edge->value, *thin;
+    sp_node *node;
+    int at = g->n_nodes;
+    sp_attr attr[3];
+    sp_attrs attrs = {0, attr};
+    if (d->keep) attr[attrs.n++] = SP_INT("keep", d->keep);
+    if (d->above > 0) attr[attrs.n++] = SP_FLOAT("above", (float)d->above);
+    if (d->expect > 0) attr[attrs.n++] = SP_FLOAT("expect", (float)d->expect);
+    const char *name = sp_arena_printf(g->arena, "%s/Sparsify", v->name);
+    SP_NEED(j->cx, name);
+    SP_TRY(sp_graph_add_value(g, NULL, &thin));
+    thin->dims = v->dims;
+    thin->dtype = v->dtype;
+    thin->typed = true;
+    for (int i = g->n_nodes; i-- > 0;)
+        for (int k = 0; k < g->node[i]->n_in; k++) {
+            if (g->node[i]->in[k] != v || (j->edge->reader && (g->node[i] != j->edge->reader || k))) continue;
+            g->node[i]->in[k] = thin;
+            at = i;
+        }
+    *first = at < g->n_nodes ? g->node[at] : NULL;
+    SP_TRY(sp_graph_add_node(g, SP_OP_Sparsify, name, 1, &v, 1, &thin, &attrs, &node));
+    sp_graph_move_node(g, at, node);
+    return SPARTA_OK;
+}
+
+static sparta_status only_sparsify(const job *j)
+{
+    for (int k = 0; k < SP_CLAUSES; k++) {
+        const sparta_schedule_rule *rule = j->edge->rule[k];
+        if (k == SP_CLAUSE_SPARSIFY || !rule) continue;
+        sp_fail(j->cx, SPARTA_E_UNSUPPORTED,
+                "'%.100s': %s %.100s: of what is computed only sparsify can be said; what runs the layer "
+                "that reads "
+                "it is said of that layer's weight",
+                j->edge->value->name, sp_clause_word((sp_clause_kind)k), rule->clause[k].text);
+        return sp_lower_fail_at(j->cx, rule->clause[k].at);
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status obey_one(job *j, sp_obeyed *out)
+{
+    const sparta_schedule_rule *rule = j->edge->rule[SP_CLAUSE_SPARSIFY];
+    SP_TRY(only_sparsify(j));
+    if (!rule) return SPARTA_OK;
+    const sp_schedule_clause *c = &rule->clause[SP_CLAUSE_SPARSIFY];
+    const sp_node *first = NULL;
+    dropping d;
+    sparta_status s = may_be_sparsified(j);
+    if (s == SPARTA_OK) s = asked_for(j, &c->call, &d);
+    if (s != SPARTA_OK) {
+        sp_fail_in(j->cx, "'%.100s'", j->edge->value->name);
+        return sp_lower_fail_at(j->cx, c->at);
+    }
+    SP_TRY(put_sparsify(j, &d, &first));
+    sp_effect *e = &out->effect[out->n++];
+    *e = (sp_effect){.at = c->at,
+                     .clause = sp_clause_word(SP_CLAUSE_SPARSIFY),
+                     .text = c->text,
+                     .glob = rule->glob,
+                     .tensor = j->edge->value->name,
+                     .layer = first ? first->name : "",
+                     .k = j->features,
+                     .point = "",
+                     .before = 1,
+                     .after = d.keep ? (double)d.keep / (double)j->features : 1};
+    snprintf(e->pattern, sizeof e->pattern, "as it runs");
+    return SPARTA_OK;
+}
+
+sparta_status sp_lower_computed(sparta_ctx *cx, sp_graph *g, const sparta_schedule *s, sp_obeyed *done)
+{
+    sp_schedule_edge *edge;
+    int n;
+    SP_TRY(sp_schedule_edges(s, g, g->arena, &edge, &n));
+    if (!n) return SPARTA_OK;
+    SP_TRY(sp_ops_infer(g)); /* shares need sizes */
+    SP_TRY(sp_schedule_edges(s, g, g->arena, &edge, &n));
+    sp_effect *all = sp_arena_array(g->arena, (size_t)(done->n + n) + 1, sizeof *all);
+    SP_NEED(cx, all);
+    if (done->n) memcpy(all, done->effect, (size_t)done->n * sizeof *all);
+    done->effect = all;
+    for (int i = 0; i < n; i++) {
+        job j = {.cx = cx, .g = g, .edge = &edge[i]};
+        SP_TRY(sp_check_cancel(cx));
+        SP_TRY(obey_one(&j, done));
+    }
+    return SPARTA_OK;
+}

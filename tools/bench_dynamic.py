@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Times a Relu perceptron of few tokens whose hidden layer is sparsified as it runs (docs/schedules.md), against the same model run dense.
+
+    python3 tools/bench_dynamic.py --sparta build/release/sparta                        prints the page
+    make bench-dynamic                                                                  writes docs/benchmarks/dynamic.md, about two minutes
+
+Of each line of the hidden layer a share stays (topk). Products are timed by compile itself, all contenders window by window in turns on one thread, the best
+of many windows; whole models by `sparta bench`, both in turns in one process. Needs no packages.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SHARES, TOKENS = (5, 10, 25, 50), (1, 2, 4, 8, 16)
+SIZES = {"1024-4096-1024": (1024, 4096, 1024), "4096-16384-4096": (4096, 16384, 4096)}
+
+
+def run(program, *words):
+    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"sparta {' '.join(map(str, words))}: {done.stderr}")
+    return done.stdout
+
+
+def measure(args, model, folder, tokens, share):
+    """The times of the second layer, skipping and dense, what was chosen, and the ratio of the whole model."""
+    rules = os.path.join(folder, "s.sched")
+    with open(rules, "w") as f:
+        f.write(f'model {{ dim batch={tokens} }}\ntensor "/fc1/Relu:output" {{ sparsify topk({share}%) }}\n')
+    db = os.path.join(folder, f"{tokens}-{share}.db")
+    said = json.loads(run(args.sparta, "bench", model, "--schedule", rules, "--db", db, "--threads", 1, "--time", args.time, "--profile", "--json"))
+    layer = next(one for one in said["layers"] if one["name"] == "/fc2/Gemm")
+    skip, dense = re.search(r"measured: ([0-9.]+) us(?: with what skips)?, ([0-9.]+) us dense", layer["reason"]).groups()
+    return {"implement": layer["implement"], "skip": float(skip), "dense": float(dense), "ratio": said["ratio"], "ci": said["ratio_ci95"]}
+
+
+def machine():
+    with open("/proc/cpuinfo") as f:
+        name = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), "unknown")
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    return f"- machine: {name}, one of {os.cpu_count()} cores; date: {datetime.date.today()}; commit: {commit or 'unknown'}"
+
+
+def page(args):
+    yield "# Products that skip what is not there as the model runs"
+    yield ""
+    yield "Made by `make bench-dynamic` (tools/bench_dynamic.py). A perceptron of three layers with Relu, f32; of each line of its hidden layer `topk` leaves a share. Times are of the"
+    yield "second product, in us: `few_skip`, the best dense one, and how many times as fast skipping is; bold where compile chose it. The last column is the whole model, Sparsify and the"
+    yield "first layer included, which reads all of its weights, against the same model without any product that skips. In the second product other places are there from run to run; whole"
+    yield "models get the same input again and again, but read some 16 MB and more of other weights in between."
+    yield ""
+    yield machine()
+    for name, (inputs, hidden, outputs) in SIZES.items():
+        yield from table(args, name, inputs, hidden, outputs)
+
+
+def table(args, name, inputs, hidden, outputs):
+    with tempfile.TemporaryDirectory() as folder:
+        model = os.path.join(folder, "mlp.onnx")
+        run(args.sparta, "zoo", "mlp", *(w for n, v in (("inputs", inputs), ("hidden1", hidden), ("hidden2", outputs)) for w in ("--dim", f"{n}={v}")), "-o", model)
+        yield ""
+        yield f"## {name}"
+        yield ""
+        yield "| tokens | there | few_skip | dense | ratio | whole model |"
+        yield "|---|---|---|---|---|---|"
+        for tokens in TOKENS if hidden < 8192 else TOKENS[:1]:
+            for share in SHARES:
+                r = measure(args, model, folder, tokens, share)
+                ratio = f"{r['dense'] / r['skip']:.2f}x"
+                ratio = f"**{ratio}**" if r["implement"] == "few_skip" else ratio
+                lo, hi = r["ci"]
+                yield f"| {tokens} | {share} % | {r['skip']:.1f} | {r['dense']:.1f} | {ratio} | {r['ratio']:.2f}x ({lo:.2f} to {hi:.2f}) |"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--sparta", default=os.path.join(ROOT, "build/release/sparta"))
+    p.add_argument("--time", type=float, default=1.0, help="seconds of each whole model")
+    p.add_argument("--out", help="file to write")
+    args = p.parse_args()
+    lines = list(page(args))
+    if args.out:
+        with open(args.out, "w") as f:
+            f.write("\n".join(lines) + "\n")
+    else:
+        print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
