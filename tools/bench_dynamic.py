@@ -19,7 +19,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARES, TOKENS = (5, 10, 25, 50), (1, 2, 4, 8, 16)
-SIZES = {"1024-4096-1024": (1024, 4096, 1024), "4096-16384-4096": (4096, 16384, 4096)}
+SIZES = {"1024-4096-1024": (1024, 4096, 1024), "2048-8192-2048": (2048, 8192, 2048)}
 
 
 def run(program, *words):
@@ -70,7 +70,7 @@ def table(args, name, inputs, hidden, outputs):
         yield ""
         yield "| tokens | there | few_skip | dense | ratio | whole model |"
         yield "|---|---|---|---|---|---|"
-        for tokens in TOKENS if hidden < 8192 else TOKENS[:1]:
+        for tokens in TOKENS if hidden < 8192 else TOKENS[:3]:
             for share in SHARES:
                 r = measure(args, model, folder, tokens, share)
                 ratio = f"{r['dense'] / r['skip']:.2f}x"

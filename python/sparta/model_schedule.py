@@ -172,7 +172,7 @@ def _dynamic(text, glob):
     """A sparsifier of the library for what a module computes. Its text stays as it was written."""
     if text.startswith("mask("):
         raise ValueError(f"sparsify of '{glob}': mask(...) is for weights; a module's output and attention need a sparsifier that looks at them")
-    made = _Magnitude(text) if text.startswith("magnitude") else sparsifiers.Threshold(float(text.rpartition("=")[2].strip(" )")))
+    made = _Magnitude(text) if text.startswith("magnitude") else sparsifiers.threshold_from(text)
     made.text = text
     return made
 

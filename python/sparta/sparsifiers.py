@@ -19,6 +19,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -58,21 +59,21 @@ class Sparsifier:
 
 
 class TopK(Sparsifier):
-    """The k largest magnitudes along a dimension; all where there are no more.
+    """The k largest magnitudes along a dimension, a number or a share; all where there are no more. `expect`, for sparta.compile: how much usually is there.
 
     >>> TopK(1).mask(torch.tensor([[1.0, -3.0, 2.0]]))
     tensor([[False,  True, False]])
+    >>> TopK("50%").mask(torch.tensor([[1.0, -3.0, 2.0]]))
+    tensor([[False,  True,  True]])
     """
 
-    def __init__(self, k: int = 1, dim: int = -1):
-        self.k, self.dim = _count("TopK", "k", k), dim
+    def __init__(self, k: int | str = 1, dim: int = -1, expect: int | str | None = None):
+        self.k, self.dim = _part("TopK", "k", k), dim
+        if expect is not None:
+            self.expect = _part("TopK", "expect", expect)
 
     def mask(self, x: Tensor) -> Tensor:
-        import torch
-
-        x = x.detach()
-        kept = x.abs().topk(min(self.k, x.shape[self.dim]), self.dim).indices
-        return torch.zeros(x.shape, dtype=torch.bool, device=x.device).scatter(self.dim, kept, True)
+        return _largest(x.detach().abs(), self.k, self.dim)
 
     def attention_mask(self, q: Tensor, k: Tensor, allowed: Tensor | None = None) -> Tensor:
         """Of scores the largest stay, not those of the largest magnitude."""
@@ -80,18 +81,27 @@ class TopK(Sparsifier):
 
         scores = torch.matmul(q.detach(), k.detach().transpose(-1, -2))
         scores = scores if allowed is None else scores.masked_fill(~allowed, float("-inf"))
-        kept = scores.topk(min(self.k, scores.shape[-1]), -1).indices
-        return torch.zeros(scores.shape, dtype=torch.bool, device=q.device).scatter(-1, kept, True)
+        return _largest(scores, self.k, -1)
 
 
 class Threshold(Sparsifier):
-    """Magnitudes of at least this value."""
+    """Magnitudes of at least this value; with a bound, the so many largest of them along the last dimension. `expect` as in TopK.
 
-    def __init__(self, value: float = 0.0):
+    >>> Threshold(2.0, bound=1).mask(torch.tensor([[1.0, -3.0, 2.0]]))
+    tensor([[False,  True, False]])
+    """
+
+    def __init__(self, value: float = 0.0, bound: int | str | None = None, expect: int | str | None = None):
         self.value = value
+        if bound is not None:
+            self.bound = _part("Threshold", "bound", bound)
+        if expect is not None:
+            self.expect = _part("Threshold", "expect", expect)
 
     def mask(self, x: Tensor) -> Tensor:
-        return ~(x.detach().abs() < self.value)
+        x = x.detach().abs()
+        stays = ~(x < self.value)
+        return stays & _largest(x, self.bound, -1) if hasattr(self, "bound") else stays
 
 
 class Similarity(Sparsifier):
@@ -166,6 +176,26 @@ def _count(where, name, value):
     return value
 
 
+def _part(where, name, value):
+    """How many elements of a line, or what share of it: 64, "12.5%"."""
+    share = re.fullmatch(r"(\d+(?:\.\d+)?)%", value) if isinstance(value, str) else None
+    if share and 0 < float(share[1]) <= 100:
+        return value
+    if isinstance(value, str):
+        raise ValueError(f'{where}: {name} must be a number of at least 1 or a share such as "25%", not {value!r}')
+    return _count(where, name, value)
+
+
+def _largest(x, part, dim):
+    """Where the largest elements along a dimension are, as many as a _part says."""
+    import torch
+
+    size = x.shape[dim]
+    most = math.ceil(float(part[:-1]) / 100 * size) if isinstance(part, str) else part
+    kept = x.topk(min(most, size), dim).indices
+    return torch.zeros(x.shape, dtype=torch.bool, device=x.device).scatter(dim, kept, True)
+
+
 def _means(x, block):
     """(..., n, features) as the means of blocks of n."""
     import torch
@@ -187,13 +217,17 @@ def _any(allowed, block):
 
 
 # ---------------------------------------------------------------- texts
-# Words of a schedule's text that only models in PyTorch know; written back as python(...).
+# Words of a schedule's text that are objects here. Those of WORDS the program knows as well; the others are written back as python(...).
 NAMED = {"topk": TopK, "similarity": Similarity, "routing": Routing}
+WORDS = {TopK: "topk", Threshold: "threshold"}
 
 
 def text_of(sparsifier: Any) -> str:
-    """python("module:name"), which reads back; a ValueError where nothing of that name would be found."""
+    """A word of the language, or python("module:name"), which read back; a ValueError where nothing of that name would be found."""
     given = None
+    if type(sparsifier) in WORDS and getattr(sparsifier, "dim", -1) == -1:
+        said = ", ".join(f"{key}={value}" for key, value in sparsifier.arguments().items() if key != "dim")
+        return f"{WORDS[type(sparsifier)]}({said})"
     if isinstance(sparsifier, Sparsifier) or (callable(sparsifier) and not hasattr(sparsifier, "__qualname__")):
         given = sparsifier.arguments() if isinstance(sparsifier, Sparsifier) else {}
         thing = type(sparsifier)
@@ -232,6 +266,11 @@ def from_text(text: str) -> Any:
     return None
 
 
+def threshold_from(text: str) -> Threshold:
+    """threshold(value=0.1, bound=25%) as the library prints it."""
+    return _made(Threshold, text[len("threshold(") : -1], text)
+
+
 def _imported(path):
     module, colon, name = path.partition(":")
     if not colon or not all(part.isidentifier() for part in (module + "." + name).split(".")):
@@ -247,8 +286,9 @@ def _imported(path):
 
 def _made(thing, arguments, text):
     """The function itself, or an object of the class with these arguments."""
+    arguments = re.sub(r"(?<![\w.'\"])(\d+(?:\.\d+)?%)", r"'\1'", arguments or "")  # 10% is a word of the language, and none of Python's
     try:
-        call = ast.parse(f"f({arguments or ''})", mode="eval").body
+        call = ast.parse(f"f({arguments})", mode="eval").body
         placed = [ast.literal_eval(a) for a in call.args]
         named = {k.arg: ast.literal_eval(k.value) for k in call.keywords}
     except (SyntaxError, ValueError, AttributeError, TypeError, MemoryError, RecursionError):

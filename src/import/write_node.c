@@ -140,9 +140,11 @@ sparta_status sp_onnx_put_node(sp_text *graph, const sp_graph *g, const sp_node 
 {
     const sp_builtin *row = sp_builtin_row(n->op);
     if (*row->domain && n->op != SP_OP_Linear)
-        return sp_fail(graph->cx, SPARTA_E_UNSUPPORTED,
-                       "%s '%.200s': ONNX has no such operator; write the graph before it is fused",
-                       row->name, n->name);
+        return sp_fail(graph->cx, SPARTA_E_UNSUPPORTED, "%s '%.200s': ONNX has no such operator; %s",
+                       row->name, n->name,
+                       n->op == SP_OP_Sparsify
+                           ? "what a schedule sparsifies as the model runs is for packages: leave it out here"
+                           : "write the graph before it is fused");
     sp_arena *a = sp_arena_create(graph->cx);
     SP_NEED(graph->cx, a);
     linear l = {.graph = graph, .g = g, .a = a, .result = n->out[0]->name, .name = n->name};

@@ -600,6 +600,30 @@ def texts():
     need(str(sparse.create_schedule(m, str(t))) == str(t), "again")
 
 
+def in_packages():
+    """What a module computes, sparsified in a package as at every call in PyTorch, by the same words; texts with shares read back."""
+    torch.manual_seed(1)
+    m = nn.Sequential(nn.Linear(64, 500), nn.ReLU(), nn.Linear(500, 40)).eval()
+    x = torch.randn(1, 64)
+    given = m(x)
+    for text, printed in (("topk(10%)", "topk(k=10%)"), ("topk(20, expect=2%)", "topk(k=20, expect=2%)"), (sparta.sparsifiers.TopK(9), "topk(k=9)"),
+                          ("threshold(0.1, bound=20%)", "threshold(value=0.1, bound=20%)"), ("threshold(0, expect=10%)", "threshold(value=0, expect=10%)"),
+                          (sparta.sparsifiers.Threshold(0.5, bound=4), "threshold(value=0.5, bound=4)")):
+        s = sparse.create_schedule(m)
+        s["1:output"].sparsify(text)
+        need(f"    sparsify {printed}\n" in str(s) and str(sparse.create_schedule(m, str(s))) == str(s), str(s))
+        package = sparta.compile(m, example_inputs=x, schedule=s, no_measure=1)
+        s.apply_()
+        want = m(x)
+        s.remove_()
+        need(torch.equal(want, given) == (printed == "threshold(value=0, expect=10%)"), "the hook does something")
+        close(torch.from_numpy(package.run({"input": x})["output"]), want)
+        need(package.layers[-1]["implement"] == "few_skip", package.layers)
+    for wrong in ("topk(0)", "topk(101%)", "threshold(1, bound=0%)", "topk(k=x%)"):
+        refused(ValueError, "", sparse.create_schedule(m)["1:output"].sparsify, wrong)
+    refused(ValueError, "share such as", sparta.sparsifiers.TopK, "many")
+
+
 class SimilarityOfWeights(sparse.Sparsifier):
     def __init__(self, k=1, name=""):
         self.k, self.name = k, name
@@ -711,7 +735,7 @@ for name, function in (
     ("proposal: similarity", snippet_similarity), ("names", names), ("masks as the library's", library_masks), ("weights", weights),
     ("any format", any_format), ("a frozen weight", frozen_weight),
     ("measured", measured), ("torch's encoder", encoders), ("tied weights", tied), ("mask files", mask_files), ("outputs", outputs), ("attention modules", attention_modules),
-    ("routing", routing), ("a BERT of transformers", transformers_bert), ("texts", texts), ("hostile texts", hostile_texts), ("refusals", refusals),
+    ("routing", routing), ("a BERT of transformers", transformers_bert), ("texts", texts), ("in packages", in_packages), ("hostile texts", hostile_texts), ("refusals", refusals),
     ("docstrings", docstrings), ("the page", page),
 ):
     tests.check(name, function)
