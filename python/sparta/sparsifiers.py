@@ -59,7 +59,9 @@ class Sparsifier:
 
 
 class TopK(Sparsifier):
-    """The k largest magnitudes along a dimension, a number or a share; all where there are no more. `expect`, for sparta.compile: how much usually is there.
+    """The k largest magnitudes along a dimension, a number or a share; all where there are no more.
+
+    `expect` is for sparta.compile: how much is usually there.
 
     >>> TopK(1).mask(torch.tensor([[1.0, -3.0, 2.0]]))
     tensor([[False,  True, False]])

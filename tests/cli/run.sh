@@ -636,4 +636,25 @@ json "{l['implement'] for l in d['layers'] if l['op'] == 'Linear'} == {'walk'} a
 run 0 "verify what walks" verify own.sparta --against sd.onnx --schedule sched/own.sched --formats my.formats
 run 0 "bench what walks" bench sd.onnx --schedule sched/own.sched --formats my.formats --no-measure --iterations 2 --threads 1,2 --json; json "len(d['runs']) == 2" "a sweep knows the formats as well"
 
+# what is computed as the model runs
+run 0 "a model of few tokens" zoo mlp --dim inputs=40 --dim hidden1=2000 --dim hidden2=300 -o dyn.onnx
+cat > sched/dyn.sched <<'END'
+model { dim batch=1 }
+tensor "/fc1/Relu:output" { sparsify topk(5%) }
+tensor "/fc3/Gemm:input"  { sparsify threshold(0.001, bound=50%, expect=40) }
+END
+run 0 "inspect what is computed" inspect dyn.onnx --schedule sched/dyn.sched --dim batch=1 --json
+json "[(e['text'], e['tensor'], e['n'], e['k'], round(e['density'], 3)) for e in d['schedule']] == [('topk(k=5%)', '/fc1/Relu_output_0', 0, 2000, 0.05), ('threshold(value=0.001, bound=50%, expect=40)', '/fc2/Relu_output_0', 0, 300, 0.5)]" "what each clause does"
+json "[l['implement'] for l in d['layers']][1] == 'few_skip' and '5 %' in d['layers'][1]['reason']" "and who would run it, on what assumption"
+run 0 "compile what is computed" compile dyn.onnx --schedule sched/dyn.sched --no-measure -o dyn.sparta --json
+json "d['layers'][1]['implement'] == 'few_skip'" "it skips"
+run 0 "verify with the schedule" verify dyn.sparta --against dyn.onnx --schedule sched/dyn.sched
+run 3 "verify without it" verify dyn.sparta --against dyn.onnx; has err "differs" "and says so"
+run 0 "bench what skips" bench dyn.onnx --schedule sched/dyn.sched --no-measure --iterations 3 --profile --json
+json "{l['gops_real'] for l in d['layers'] if l['implement'] == 'few_skip'} == {0}" "operations that only it knows are not counted"
+run 4 "propagate writes ONNX" propagate dyn.onnx --schedule sched/dyn.sched -o x.onnx; has err "is for packages: leave it out here" "which has no Sparsify"; gone x.onnx "and writes nothing"
+refuse 2 'tensor "nobody:output" { sparsify topk(5) }' "bad.sched:1:1: tensor \"nobody:output\": there is no node or module 'nobody'"
+refuse 4 'tensor "*dense/MatMul:input" { sparsify magnitude(1x1, 0.5) }' "sparsify magnitude is for weights"
+refuse 2 'tensor "*dense/MatMul:input" { sparsify topk(0) }' "expected how many elements of a line, at least 1, or a share such as 25%"
+
 finish
