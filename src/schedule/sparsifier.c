@@ -129,7 +129,11 @@ static sparta_status part(sparta_schedule *s, sp_schedule_arg *a)
     double v;
     int64_t count;
     if (!a->quoted && percent(a->text, &v)) return shortest(s, a, v, "%");
-    if (!a->quoted && sp_parse_int(a->text, &count) && count >= 1) return SPARTA_OK;
+    if (!a->quoted && sp_parse_int(a->text, &count) && count >= 1) {
+        a->text = sp_arena_printf(s->arena, "%lld", (long long)count); /* 08 is 8 */
+        SP_NEED(s->cx, a->text);
+        return SPARTA_OK;
+    }
     return sp_schedule_fail(
         s->cx, a->at, "%s=%.60s: expected how many elements of a line, at least 1, or a share such as 25%%",
         a->name, a->text);

@@ -1,5 +1,5 @@
 /* Any bytes as the text of a schedule. What parses must print to a text that parses and prints to the same, and must match the
- * weights of a small graph or say why not. Includes find nothing: their folder does not exist. A sparsifier `mine` is registered. */
+ * weights and values of a small graph or say why not. Includes find nothing: their folder does not exist. A sparsifier `mine` is registered. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,11 +51,16 @@ static void match(sparta_ctx *cx, const sparta_schedule *s)
     sp_arena *arena = sp_arena_create(cx);
     sp_graph *g;
     sp_schedule_match *m;
+    sp_schedule_edge *e;
     int n;
     must(arena != NULL);
     must(sp_graph_parse(cx, text, fetch, NULL, &g) == SPARTA_OK);
     if (sp_schedule_matches(s, g, arena, &m, &n) == SPARTA_OK)
         must(n <= 2);
+    else
+        must(*sparta_message(cx) != 0);
+    if (sp_schedule_edges(s, g, arena, &e, &n) == SPARTA_OK)
+        must(n <= 5); /* three values, and input 0 of two nodes */
     else
         must(*sparta_message(cx) != 0);
     sp_graph_free(g);

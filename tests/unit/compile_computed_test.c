@@ -129,6 +129,54 @@ static void zeros_of_relu_cost_nothing(void **state)
     sparta_schedule_free(s);
 }
 
+/* A model in f16 is computed in f32, and what is computed with it. */
+static void narrow_models(void **state)
+{
+    (void)state;
+    sp_obeyed o;
+    sparta_schedule *s;
+    sp_compile_request r = quick();
+    sp_graph *g =
+        obeyed("graph \"g\"\ninput x: f16[1,42]\nconst w: f16[42,1375] @\"w\"\nconst v: f16[1375,70] @\"v\"\n"
+               "node h: ? = MatMul(x, w) \"/h\"\nnode j: ? = Relu(h) \"/j\"\nnode k: ? = MatMul(j, v) "
+               "\"/k\"\noutput k\n",
+               J "{ sparsify topk(5%) }", &o, &s);
+    r.obeyed = &o;
+    sparta_package *p = compile_in(cx, g, r);
+    int skip = 0;
+    for (int i = 0; i < p->plan->n_nodes; i++)
+        skip += !strcmp(said_of(p->plan->node[i], "implement"), "few_skip");
+    assert_int_equal(skip, 1);
+    sparta_package_close(p);
+    sparta_schedule_free(s);
+}
+
+/* Where the number of tokens varies, the plan for few of them skips, and the usual one does not. */
+static void plans_for_few_tokens(void **state)
+{
+    (void)state;
+    static const char rules[] = "tensor \"/fc1/Relu:output\" { sparsify topk(5%) }";
+    sp_graph *g = zoo("mlp", NULL, "inputs=40 hidden1=2000 hidden2=300 classes=10");
+    sp_compile_request r = quick();
+    sparta_package *p = NULL;
+    int skip[2] = {0};
+    ok(sp_onnx_write(cx, g, in_root("m.onnx")));
+    sp_graph_free(g);
+    ok(sp_file_write(cx, in_root("s.sched"), rules, strlen(rules)));
+    r.options.schedule = in_root("s.sched");
+    r.options.tokens = "1";
+    ok(sp_compile_file(cx, in_root("m.onnx"), &r, &p));
+    assert_int_equal(p->n_others, 1);
+    for (int k = 0; k < 2; k++) {
+        const sp_graph *plan = k ? p->other[0].plan : p->plan;
+        for (int i = 0; i < plan->n_nodes; i++)
+            skip[k] += !strcmp(said_of(plan->node[i], "implement"), "few_skip");
+    }
+    assert_int_equal(skip[0], 0);
+    assert_int_equal(skip[1], 1);
+    sparta_package_close(p);
+}
+
 /* Candidates are built, checked and timed, with as many elements of the input there as the schedule says. */
 static void they_compete(void **state)
 {
@@ -369,6 +417,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_the_references),
         cmocka_unit_test(zeros_of_relu_cost_nothing),
+        cmocka_unit_test(narrow_models),
+        cmocka_unit_test(plans_for_few_tokens),
         cmocka_unit_test(they_compete),
         cmocka_unit_test(strict_models_do_not_skip),
         cmocka_unit_test(mistakes),

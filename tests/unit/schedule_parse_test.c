@@ -73,7 +73,7 @@ static void texts(void **state)
            "tensor \"a\" {\n    sparsify magnitude(pattern=4x1, sparsity=0.9)\n}\n");
     prints(
         "tensor \"/fc1/Relu:output\" { sparsify topk(10.50%) }\ntensor \"fc2:input\" { sparsify "
-        "threshold(0, expect=5%, bound=64) }",
+        "threshold(0, expect=5%, bound=064) }",
         "tensor \"/fc1/Relu:output\" {\n    sparsify topk(k=10.5%)\n}\ntensor \"fc2:input\" {\n    sparsify "
         "threshold(value=0, bound=64, expect=5%)\n}\n");
     prints("tensor \"q\\\"\\\\\" { sparsify threshold(1e-3) }",
