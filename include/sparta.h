@@ -214,7 +214,8 @@ SPARTA_API SPARTA_MUST sparta_status sparta_schedule_open(sparta_ctx *cx, const 
 SPARTA_API SPARTA_MUST sparta_status sparta_schedule_parse(sparta_ctx *cx, const char *text, const char *name,
                                                            const char *folder, sparta_schedule **out);
 SPARTA_API void sparta_schedule_free(sparta_schedule *schedule);
-/* A new rule; several may name one weight as long as they agree. */
+/* A new rule; several may name one weight as long as they agree. "/fc1/Relu:output" names what a node computes, "/fc2/MatMul:input" what it reads:
+ * sparsify "topk(10%)" or "threshold(0.01, bound=25%)" is done to it in every run. */
 SPARTA_API SPARTA_MUST sparta_status sparta_schedule_tensor(sparta_schedule *schedule, const char *glob,
                                                             sparta_schedule_rule **out);
 SPARTA_API SPARTA_MUST sparta_status sparta_schedule_sparsify(sparta_schedule_rule *rule,

@@ -124,9 +124,7 @@ static bool names_weight(const sp_graph *g, const sparta_schedule_rule *rule)
     for (int i = 0; i < g->n_nodes; i++) {
         bool turned;
         const sp_value *w = sp_schedule_weight_of(g->node[i], &turned);
-        if (w && (sp_glob(rule->glob, w->name) || (w->origin && sp_glob(rule->glob, w->origin)) ||
-                  sp_glob(rule->glob, g->node[i]->name)))
-            return true;
+        if (w && sp_schedule_names_weight(rule, w, g->node[i])) return true;
     }
     return false;
 }

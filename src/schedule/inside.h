@@ -61,6 +61,8 @@ sparta_status sp_schedule_add_target(sparta_schedule *s, const char *target, sp_
 /* What a rule says of something that others may have spoken of: two that differ are E_USAGE. */
 sparta_status sp_schedule_say(const sparta_schedule *s, const char *name, const sparta_schedule_rule **said,
                               const sparta_schedule_rule *rule) SP_MUST;
+/* Does it name this weight, by its name or by that of a product that uses it? */
+bool sp_schedule_names_weight(const sparta_schedule_rule *rule, const sp_value *w, const sp_node *user);
 /* ":input" or ":output" at the end of a rule's glob; NULL: neither. */
 const char *sp_schedule_side(const sparta_schedule_rule *rule);
 /* Does it name a value that the graph computes, or an input? (One that names weights names no values.) */

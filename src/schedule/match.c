@@ -176,6 +176,11 @@ sparta_status sp_schedule_say(const sparta_schedule *s, const char *name, const 
     return SPARTA_OK;
 }
 
+bool sp_schedule_names_weight(const sparta_schedule_rule *rule, const sp_value *w, const sp_node *user)
+{
+    return sp_glob(rule->glob, w->name) || sp_glob(rule->glob, name_of(w)) || sp_glob(rule->glob, user->name);
+}
+
 static sparta_status apply(const finder *f, const sparta_schedule_rule *rule)
 {
     bool any = false;
@@ -183,9 +188,7 @@ static sparta_status apply(const finder *f, const sparta_schedule_rule *rule)
     if (sp_schedule_side(rule)) return SPARTA_OK;
     for (int i = 0; i < f->n_uses; i++) {
         sp_schedule_match *w = &f->weight[f->use[i].weight];
-        if (!sp_glob(rule->glob, w->value->name) && !sp_glob(rule->glob, name_of(w->value)) &&
-            !sp_glob(rule->glob, f->use[i].node->name))
-            continue;
+        if (!sp_schedule_names_weight(rule, w->value, f->use[i].node)) continue;
         any = true;
         SP_TRY(sp_schedule_say(f->s, name_of(w->value), w->rule, rule));
     }

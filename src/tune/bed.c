@@ -74,11 +74,13 @@ static void fill(const sparta_tensor *t, int64_t below, sp_rng *rng)
 static sparta_status thin_out(sp_bed *b, const sparta_tensor *t, double present, sp_rng *rng)
 {
     const size_t n = (size_t)sparta_tensor_elements(t);
+    const size_t turns = sp_implement_few(b->r.task) ? TURNS : 1; /* nobody skips where tokens are many */
     float *x = t->data;
-    b->turns = sp_arena_array(b->arena, n * TURNS, sizeof *b->turns);
+    b->turns = sp_arena_array(b->arena, n * turns, sizeof *b->turns);
     SP_NEED(b->cx, b->turns);
-    for (size_t i = 0; i < n * TURNS; i++) b->turns[i] = sp_rng_uniform(rng) < present ? x[i % n] : 0;
+    for (size_t i = 0; i < n * turns; i++) b->turns[i] = sp_rng_uniform(rng) < present ? x[i % n] : 0;
     memcpy(x, b->turns, n * sizeof *x);
+    if (turns == 1) b->turns = NULL;
     return SPARTA_OK;
 }
 

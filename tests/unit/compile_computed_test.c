@@ -280,6 +280,31 @@ static void mistakes(void **state)
     }
 }
 
+/* The same by calls of the public header. */
+static void by_calls(void **state)
+{
+    (void)state;
+    sp_graph *g = zoo("mlp", NULL, "inputs=40 hidden1=2000 hidden2=300 classes=10");
+    sparta_schedule *s = NULL;
+    sparta_schedule_rule *rule;
+    sparta_package *p = NULL;
+    sparta_compile_options o = SPARTA_OPTIONS(sparta_compile_options);
+    ok(sp_onnx_write(cx, g, in_root("m.onnx")));
+    sp_graph_free(g);
+    ok(sparta_schedule_create(cx, NULL, &s));
+    ok(sparta_schedule_tensor(s, "/fc1/Relu:output", &rule));
+    fails_saying(SPARTA_E_USAGE, "a share such as 25%", sparta_schedule_sparsify(rule, "topk(0%)"));
+    ok(sparta_schedule_sparsify(rule, "topk(5%)"));
+    o.rules = s;
+    o.no_measure = 1;
+    o.db = database;
+    o.dims = (const char *const[]){"batch=1", NULL};
+    ok(sparta_compile_package(cx, in_root("m.onnx"), &o, &p));
+    assert_string_equal(said_of(node_named(p, "/fc2/Gemm"), "implement"), "few_skip");
+    sparta_package_close(p);
+    sparta_schedule_free(s);
+}
+
 /* From a file, with compile's own check: elements that lie at the edge of staying may be chosen otherwise by the references. */
 static void whole_models(void **state)
 {
@@ -422,6 +447,7 @@ int main(void)
         cmocka_unit_test(they_compete),
         cmocka_unit_test(strict_models_do_not_skip),
         cmocka_unit_test(mistakes),
+        cmocka_unit_test(by_calls),
         cmocka_unit_test(whole_models),
         cmocka_unit_test(damaged_packages),
         cmocka_unit_test(memory),
