@@ -174,7 +174,7 @@ test-torch-oldest: all ## the operators and modules on torch 2.10
 # On a machine with a GPU, in an environment that has a torch with CUDA: PYTHON names it.
 PYTHON ?= python3
 test-gpu: all ## kernels on the GPU and torch around them; needs one, and a torch with CUDA (PYTHON=..., GPU_ARGS="--only layers")
-	@$(PYTHON) tests/gpu/run.py $(GPU_ARGS)
+	@$(PYTHON) tests/gpu/run.py --jobs $(JOBS) $(GPU_ARGS)
 test-gpu-sanitize: all ## every kernel once under compute-sanitizer's memcheck and racecheck
 	@command -v compute-sanitizer > /dev/null || { echo "test-gpu-sanitize: no compute-sanitizer; it is in the CUDA toolkit"; exit 1; }
 	PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 1 $(PYTHON) tests/gpu/run.py --only once $(GPU_ARGS)

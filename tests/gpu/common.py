@@ -1,9 +1,12 @@
 """What the tests on a GPU share: sections and counts, patterns, calls of libsparta.so with device pointers, bounds on errors."""
 
 import argparse
+import concurrent.futures
 import ctypes
 import math
 import os
+import re
+import subprocess
 import sys
 import time
 import traceback
@@ -19,6 +22,7 @@ except ImportError:
 parser = argparse.ArgumentParser()
 parser.add_argument("--only", action="append", default=[], help="sections whose name has this word")
 parser.add_argument("--small", action="store_true", help="few cases and small: for compute-sanitizer")
+parser.add_argument("--jobs", type=int, default=1, help="sections side by side, each a process; those that time something come last, alone")
 parser.add_argument("--device", default="cuda", help="cpu: the cases that need no GPU, to test the test")
 options = parser.parse_args()
 DEVICE = options.device
@@ -52,7 +56,7 @@ class Tests:
         self.name, self.begun = "", 0.0
 
     def section(self, name, function, needs_gpu=True):
-        if options.only and not any(word in name for word in options.only):
+        if options.only and not any(word in name if word[0] != "=" else word[1:] == name for word in options.only):
             return
         if needs_gpu and DEVICE != "cuda":
             return
@@ -75,6 +79,22 @@ class Tests:
                 print(f"  not ok {self.name}: {name}: {type(error).__name__}: {str(error)[:600]}", flush=True)
                 if not isinstance(error, AssertionError):
                     traceback.print_exc(limit=-4, file=sys.stdout)
+
+    def side_by_side(self, names, jobs):
+        """Each section by a process of its own: most of their time is that of compiling kernels, which one process does one after the other."""
+        command = [sys.executable, os.path.abspath(sys.argv[0]), "--device", DEVICE, *(["--small"] if options.small else [])]
+
+        def run(name):
+            return subprocess.run([*command, "--only", "=" + name], capture_output=True, text=True, check=False)
+
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            for name, done in zip(names, pool.map(run, names)):
+                print("\n".join(done.stdout.splitlines()[:-1]), done.stderr[-2000:] if done.returncode else "", flush=True)
+                count = re.fullmatch(r"(\d+) passed, (\d+) failed", (done.stdout.splitlines() or [""])[-1])
+                if count is None:
+                    print(f"  not ok {name}: it ended with {done.returncode}")
+                self.passed += int(count[1]) if count else 0
+                self.failed += int(count[2]) if count else 1
 
     def finish(self):
         if not self.passed + self.failed:

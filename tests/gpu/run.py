@@ -1,8 +1,8 @@
 """The same on a GPU: kernels through the C interface against float64, then torch around them (make test-gpu).
 
-    make test-gpu                                 everything, about three minutes
+    make test-gpu                                 everything, by as many processes as there are cores: most of its time is NVRTC's
     make test-gpu GPU_ARGS="--only training"      sections whose name has the word
-    make test-gpu-sanitize                        small cases under compute-sanitizer
+    make test-gpu-sanitize                        every kernel once under compute-sanitizer
 """
 
 import copy
@@ -1534,7 +1534,7 @@ def once():
     tests.check("unstructured", lambda: quietly(check_bits, "f16", 200, 264, 9))
 
 
-for name, function, needs_gpu in (
+SECTIONS = (
     ("once", once, True),
     ("index", index, True),
     ("products", products, False),
@@ -1556,11 +1556,14 @@ for name, function, needs_gpu in (
     ("headlines", headlines, True),
     ("hostile", hostile, True),
     ("older", older, True),
-):
-    if name == "once" and not options.only:
-        continue
-    if options.small and not options.only and name in ("around", "training", "times", "points", "program", "headlines", "older", "modules"):
-        continue
-    tests.section(name, function, needs_gpu)
+)
+TIMED = ("times", "headlines")  # alone on the GPU
+SLOW = ("around", "training", "points", "program", "older", "modules", *TIMED)
+wanted = [(name, function, needs) for name, function, needs in SECTIONS if options.only or (name != "once" and not (options.small and name in SLOW))]
+if options.jobs > 1 and not options.only:
+    tests.side_by_side([name for name, _, needs in wanted if name not in TIMED and (DEVICE == "cuda" or not needs)], options.jobs)
+    wanted = [row for row in wanted if row[0] in TIMED]
+for row in wanted:
+    tests.section(*row)
 if __name__ == "__main__":
     sys.exit(tests.finish())
