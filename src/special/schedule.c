@@ -473,14 +473,18 @@ typedef struct ordering {
     const sp_special *s;
     const sp_special_nest *n;
     sp_text *out;
-    bool taken[SP_SPECIAL_LOOPS];
+    bool taken[SP_SPECIAL_LOOPS], bound[SP_SPECIAL_LOOPS];
     int count;
 } ordering;
 
+/* The next loop of the order; and searches that it makes possible, as far outside as they can be. */
 static void say(ordering *o, int loop)
 {
     sp_text_printf(o->out, "%s%s", o->count++ ? "," : "reorder(", o->n->loop[loop].name);
-    o->taken[loop] = true;
+    o->taken[loop] = o->bound[loop] = true;
+    for (int m = 0; m < o->n->loops; m++)
+        if (o->n->loop[m].over == SP_OVER_MERGE && !o->taken[m] && sp_special_opens(o->s, o->n, m, o->bound))
+            say(o, m);
 }
 
 /* A loop over an index that is long, so that every thread has some; else over what is stored, else the one in vectors. */

@@ -336,6 +336,33 @@ static void turns(const writer *from, int at, const char *first, const char *las
     }
 }
 
+/* Does search `m` inside of loop `at` look for the very coordinates that the loop goes over, in segments that are known outside of it, both ascending? */
+static bool goes_along(const writer *w, int at, int m)
+{
+    const sp_special_loop *l = &w->n->loop[at], *o = &w->n->loop[m];
+    const sp_special_use *u = &w->n->use[l->use], *other = &w->n->use[o->use];
+    if (o->over != SP_OVER_MERGE || w->levels[o->use] != o->level || l->digit.index < 0) return false;
+    const sp_level *mine = &u->format->level[l->level], *its = &other->format->level[o->level];
+    const bool ascends = sp_special_ordered(mine) || mine->kind == SP_LEVEL_BITMAP;
+    return ascends && sp_special_ordered(its) && sp_level_shares(other->format, o->level) == 1 &&
+           sp_special_same(l->digit, sp_special_level_digit(w->s, other, o->level));
+}
+
+/* Where such searches begin: they never go back. */
+static void begin_cursors(writer *w, int at)
+{
+    for (int m = at + 1; m < w->n->loops; m++) {
+        if (!goes_along(w, at, m)) continue;
+        const sp_special_loop *o = &w->n->loop[m];
+        char begin[128], end[128], name[48];
+        sp_write_name(w, o->use, name);
+        sp_write_segment(name, w->n->use[o->use].format, o->level, w->at[o->use], begin, end);
+        LINE(w, "long %s_at%d = %s;", name, o->level, begin);
+        LINE(w, "const long %s_end%d = %s;", name, o->level, end);
+        w->cursor[m] = true;
+    }
+}
+
 static void segment_loop(const writer *from, int at)
 {
     writer w = *from;
@@ -349,6 +376,7 @@ static void segment_loop(const writer *from, int at)
     else
         snprintf(w.value[at], sizeof w.value[at], "%s", l->name);
     w.opened = 0;
+    begin_cursors(&w, at);
     sp_write_segment(name, u->format, l->level, w.at[l->use], begin, end);
     bounds(&w, at, begin, end, "1", first, last);
     if (u->format->level[l->level].kind == SP_LEVEL_BITMAP) {
@@ -369,9 +397,16 @@ static void merge_loop(const writer *from, int at)
     char name[48], c[160], q[64];
     sp_write_name(&w, l->use, name);
     w.opened = 0;
-    sp_write_block(&w);
     sp_write_level_text(&w, l->use, l->level, c);
-    sp_write_match(&w, name, l->use, w.n->use[l->use].format, l->level, w.at[l->use], c, q);
+    if (w.cursor[at]) {
+        snprintf(q, sizeof q, "%s_at%d", name, l->level);
+        LINE(&w, "while (%s < %s_end%d && %s_crd%d[%s] < %s) %s++;", q, name, l->level, name, l->level, q, c,
+             q);
+        OPEN(&w, "if (%s < %s_end%d && %s_crd%d[%s] == %s)", q, name, l->level, name, l->level, q, c);
+    } else {
+        sp_write_block(&w);
+        sp_write_match(&w, name, l->use, w.n->use[l->use].format, l->level, w.at[l->use], c, q);
+    }
     snprintf(w.at[l->use], sizeof w.at[0], "%s", q);
     w.levels[l->use] = l->level + 1;
     inside(&w, at);

@@ -20,9 +20,11 @@ typedef struct writer {
     int levels[SP_SPECIAL_ACCESSES];
     char at[SP_SPECIAL_ACCESSES][64]; /* the position in the last of these levels */
     bool loaded[SP_SPECIAL_ACCESSES];
-    int last;    /* the loop that was opened last */
-    int vectors; /* of the vector loop that is open */
-    bool masked; /* and it has `lanes` lanes */
+    bool cursor
+        [SP_SPECIAL_LOOPS]; /* this search goes on from where it was: the coordinates it is asked for ascend */
+    int last;               /* the loop that was opened last */
+    int vectors;            /* of the vector loop that is open */
+    bool masked;            /* and it has `lanes` lanes */
     bool summing;
     int copy; /* which sum the unrolled loops are at */
     int turn; /* and which of several positions */

@@ -237,6 +237,7 @@ static const struct {
     {"sddmm_csr", "C(i,j) = S(i,j)*A(i,k)*B(j,k)", {"S", "csr", "C", "csr"}},
     {"strip_panel", "y(m,n) = x(m,k)*w(n,k)", {"w", "cv(2)", "x", "panel", "y", "panel"}},
     {"both", "C(i,j) = A(i,j)*B(i,j)", {"A", "bitmap", "B", "dcsc"}},
+    {"merge", "C(i,j) = A(i,j)*B(i,j)", {"A", "csr", "B", "dcsr"}},
     {"one_side", "C(i,j) = max(A(i,j),X(i,j))", {"A", "coo"}},
 };
 
@@ -363,7 +364,9 @@ static void memory_that_fails(void **state)
     static float x[64];
     sparta_tensor operand[SP_SPECIAL_OPERANDS] = {{0}};
     for (int i = 0; i < 64; i++) x[i] = (float)(i % 5 == 0);
-    for (int i = 0; i < 4; i++) operand[i] = (sparta_tensor){.dtype = SPARTA_F32, .rank = 2, .dim = {8, 8}, .stride = {8, 1}, .data = i ? x : NULL};
+    for (int i = 0; i < 4; i++)
+        operand[i] = (sparta_tensor){
+            .dtype = SPARTA_F32, .rank = 2, .dim = {8, 8}, .stride = {8, 1}, .data = i ? x : NULL};
     ok(whole_way(operand)); /* sums of formats stay with the context */
     const size_t held = sp_ctx_memory(cx);
     int failed = 0;
