@@ -340,8 +340,8 @@ static void turns(const writer *from, int at, const char *first, const char *las
 static bool goes_along(const writer *w, int at, int m)
 {
     const sp_special_loop *l = &w->n->loop[at], *o = &w->n->loop[m];
-    const sp_special_use *u = &w->n->use[l->use], *other = &w->n->use[o->use];
     if (o->over != SP_OVER_MERGE || w->levels[o->use] != o->level || l->digit.index < 0) return false;
+    const sp_special_use *u = &w->n->use[l->use], *other = &w->n->use[o->use];
     const sp_level *mine = &u->format->level[l->level], *its = &other->format->level[o->level];
     const bool ascends = sp_special_ordered(mine) || mine->kind == SP_LEVEL_BITMAP;
     return ascends && sp_special_ordered(its) && sp_level_shares(other->format, o->level) == 1 &&
