@@ -30,8 +30,6 @@ static inline const sp_special_use *sp_special_target(const sp_special_nest *n)
 {
     return &n->use[n->uses - 1];
 }
-/* Does the nest need loop `first` outside of `second`? */
-bool sp_special_before(const sp_special *s, const sp_special_nest *n, int first, int second);
 /* May loop `at` be in vectors? NULL, or the reason why not: text in `why`. */
 const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
 const char *sp_special_threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);

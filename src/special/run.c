@@ -48,6 +48,14 @@ static sparta_status place_like(sp_special_kernel *k, int at)
     return SPARTA_OK;
 }
 
+static bool added_to(const sp_special *s, int operand)
+{
+    bool adds = false;
+    for (int i = 0; i < s->statements; i++)
+        adds |= s->statement[i].adds && s->access[s->statement[i].target].operand == operand;
+    return adds;
+}
+
 static sparta_status place_operand(sp_special_kernel *k, int at, const sparta_tensor *given)
 {
     sp_special *s = k->s;
@@ -55,6 +63,10 @@ static sparta_status place_operand(sp_special_kernel *k, int at, const sparta_te
     SP_TRY(check_operand(s, o, given));
     if (!o->written && !given->data && sparta_tensor_elements(given))
         return sp_fail(s->cx, SPARTA_E_USAGE, "expression: %s is read and nothing is given for it", o->name);
+    if (o->like >= 0 && given->data && added_to(s, at))
+        return sp_fail(s->cx, SPARTA_E_UNSUPPORTED,
+                       "expression: %s has the pattern of %s and starts from 0; nothing can be given for it",
+                       o->name, s->operand[o->like].name);
     if (o->like >= 0) return SPARTA_OK; /* after the one that it is like */
     sparta_tensor *t = &k->dense[at];
     SP_TRY(sp_tensor_alloc(s->cx, SPARTA_F32, o->rank, o->dim, t));

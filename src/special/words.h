@@ -30,12 +30,23 @@ FIND(u64, unsigned long)
 FIND(i32, int)
 FIND(i64, long)
 
+/* How many bits of a byte are set. Where there is no instruction for it, gcc would call a function that nobody has. */
+INLINE long set_bits(unsigned byte)
+{
+#ifdef __POPCNT__
+    return __builtin_popcount(byte);
+#else
+    byte -= byte >> 1 & 0x55;
+    byte = (byte & 0x33) + (byte >> 2 & 0x33);
+    return (byte + (byte >> 4)) & 15;
+#endif
+}
 /* The position of bit c, when the first that is set has position `first`; -1: it is not set. */
 INLINE long find_bit(const unsigned char *bits, long c, long first)
 {
     if (!(bits[c / 8] >> c % 8 & 1)) return -1;
-    for (long i = 0; i < c / 8; i++) first += __builtin_popcount(bits[i]);
-    return first + __builtin_popcount(bits[c / 8] & ((1u << c % 8) - 1));
+    for (long i = 0; i < c / 8; i++) first += set_bits(bits[i]);
+    return first + set_bits(bits[c / 8] & ((1u << c % 8) - 1));
 }
 /* Up to 64 bits, of n bytes. */
 INLINE unsigned long bits_at(const unsigned char *bits, long n)
