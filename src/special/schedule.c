@@ -66,6 +66,8 @@ static sparta_status check_order(const work *w)
                    l->name, l->level, w->s->operand[n->use[l->use].operand].name);
         if (l->threads && l->over == SP_OVER_SEGMENT && i)
             REFUSE(w, "%s is shared by threads and would not be the outermost loop", l->name);
+        if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT && i + 1 < n->loops)
+            REFUSE(w, "%s is unrolled over stored positions and would not be the innermost loop", l->name);
         if (l->bind == SP_BIND_UNROLL)
             for (int k = i + 1; k < n->loops; k++)
                 if (n->loop[k].bind != SP_BIND_UNROLL)
@@ -192,8 +194,11 @@ const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest
     const sp_special_loop *l = &n->loop[at];
     if (l->over != SP_OVER_COUNT) return "it goes over stored positions, which are no lanes";
     if (l->digit.weight != 1) return "it goes in steps of more than one";
-    for (int i = 0; i < n->loops; i++)
+    for (int i = 0; i < n->loops; i++) {
         if (n->loop[i].bind == SP_BIND_VECTOR && i != at) return "another loop is in vectors already";
+        if (n->loop[i].bind == SP_BIND_UNROLL && n->loop[i].over == SP_OVER_SEGMENT)
+            return "stored positions are unrolled, with sums of their own";
+    }
     for (int u = 0; u < n->uses; u++) {
         const sp_special_operand *o = &s->operand[n->use[u].operand];
         if (unit(s, &n->use[u], l->digit) &&
