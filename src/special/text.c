@@ -174,7 +174,7 @@ static void store_all(const writer *from, int at, int nest_stores)
         w.opened = 0;
         if (sums(&w) > 1) sp_write_block(&w);
         sp_write_guard_result(&w);
-        sp_write_settle(&w, w.n->uses - 1);
+        sp_write_settle(&w, sp_write_result_use(&w));
         store(&w, nest_stores);
         sp_write_close(&w);
         return;

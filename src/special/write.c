@@ -561,7 +561,7 @@ void sp_write_guard_result(writer *w)
     }
 }
 
-void sp_write_result_place(const writer *w, char out[64])
+int sp_write_result_use(const writer *w)
 {
     const sp_special_use *t = sp_special_target(w->n);
     int use = w->n->uses - 1;
@@ -576,6 +576,12 @@ void sp_write_result_place(const writer *w, char out[64])
             break;
         }
     }
+    return use;
+}
+
+void sp_write_result_place(const writer *w, char out[64])
+{
+    const int use = sp_write_result_use(w);
     snprintf(out, 64, "%s", *w->at[use] ? w->at[use] : "0");
 }
 

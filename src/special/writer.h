@@ -42,6 +42,8 @@ void sp_write_declare(writer *w);
 void sp_write_settle(writer *w, int use);
 void sp_write_name(const writer *w, int use, char out[48]);
 void sp_write_expression(const writer *w, int node, int t, sp_text *out);
+/* The use whose positions are those of the result: itself, or the operand whose pattern it has. */
+int sp_write_result_use(const writer *w);
 /* Where in the values the element of the result lies. */
 void sp_write_result_place(const writer *w, char out[64]);
 /* An element that a last block has too much is not stored. */

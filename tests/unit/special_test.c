@@ -283,19 +283,33 @@ static void golden_texts(void **state)
 }
 
 /* ------------------------------------------------------------------ kernels on every target */
-static void run_on(sp_target target, const char *text, const char *const *formats)
+static void run_with(sp_target target, const char *text, const char *const *formats, const char *schedule)
 {
     sp_rng r = sp_rng_seed(5);
     special_case c = {.s = expression(text, formats)};
     for (int i = 0; i < c.s->indices; i++) ok(sp_special_size(c.s, c.s->index[i].name, 37 + 30 * i));
     ok(sp_special_sized(c.s));
     ok(sp_special_lower(c.s));
-    ok(sp_special_schedule(c.s, NULL, target));
+    ok(sp_special_schedule(c.s, schedule, target));
     make_operands(&c, &r, 20);
     must(sp_special_build(c.s, c.operand, target, &c.kernel), text);
     sp_special_run(&c.kernel, NULL);
     compare_case(&c, text);
     end_case(&c);
+}
+
+static void run_on(sp_target target, const char *text, const char *const *formats)
+{
+    run_with(target, text, formats, NULL);
+}
+
+/* Where sums are unrolled, each has a place of its own in the pattern. */
+static void unrolled_sums_of_a_pattern(void **state)
+{
+    (void)state;
+    run_with(sp_target_best(SP_DEVICE_CPU), "S(i,j) = A(i,j)*X(i,k)*Y(j,k)",
+             (const char *const[]){"A", "dbsr(3,2)", "S", "dbsr(3,2)", NULL},
+             "reorder(i0,j0,k,i1,j1); unroll(j1); unroll(i1)");
 }
 
 static void chosen_kernels_on_every_target(void **state)
@@ -399,6 +413,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_rule_of_schedules, enter, leave),
         cmocka_unit_test_setup_teardown(golden_texts, enter, leave),
         cmocka_unit_test_setup_teardown(chosen_kernels_on_every_target, enter, leave),
+        cmocka_unit_test_setup_teardown(unrolled_sums_of_a_pattern, enter, leave),
         cmocka_unit_test_setup_teardown(words_of_expressions, enter, leave),
         cmocka_unit_test_setup_teardown(memory_that_fails, enter, leave),
     };
