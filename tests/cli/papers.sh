@@ -40,7 +40,8 @@ fi
 
 # ------------------------------------------------------------------ environment
 # Every variable that the code reads is in the manual page and in docs/environment.md.
-grep -rhoE 'getenv\("[A-Z_]+"' "$root/src" "$root/cli" | grep -oE '[A-Z_]+' | sort -u > read
+# Ours are words of the sources, wherever they are read: tables name some.
+grep -rhoE --include='*.[ch]' 'getenv\("[A-Z_]+"|"SPARTA_[A-Z_]+"' "$root/src" "$root/cli" | grep -oE '[A-Z_]+' | sort -u > read
 grep -oE '^CLI_VARIABLE\("[A-Z_]+"' "$root/cli/environment.def" | grep -oE '"[A-Z_]+' | tr -d '"' | sort -u > described
 if [ "$(comm -23 read described)" = "" ]; then good "every variable that is read is described"; else bad "described in environment.def:$(comm -23 read described | tr '\n' ' ')"; fi
 while read -r variable; do
