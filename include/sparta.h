@@ -813,7 +813,7 @@ SPARTA_API SPARTA_MUST sparta_status sparta_half_multiply(
  *
  * A bit for each pair of neighbours along cols, and the pairs that are there: with so few tokens a product takes as long as its bytes. f16 and bf16, sm_80 and newer; others are
  * E_UNSUPPORTED. Neither call needs a workspace.
- * Bytes for any weight with at most `pairs` pairs (elements 2 j, 2 j + 1 of a row) of which one is not 0: count them in the mask, or take all, rows * (cols + 1) / 2.
+ * Bytes for any weight with at most `pairs` pairs (elements 2 j, 2 j + 1 of a row) of which one is not 0: count them in the mask, or take all, rows * ((cols + 1) / 2).
  * 0: there is none of this type or these sizes. */
 SPARTA_API int64_t sparta_bits_bytes(sparta_dtype dtype, int64_t rows, int64_t cols, int64_t pairs);
 /* Packs it, on the stream. The elements of a row lie side by side; rows are any step apart. `packed` has any number of words that is a multiple of 4 and enough for no pairs.
