@@ -501,6 +501,8 @@ sparta_status sparta_blocks_tune(sparta_ctx *cx, const sparta_tune_call *call, s
 
 /* ------------------------------------------------------------------ winners of other processes */
 typedef struct recalling {
+    const sp_cuda_row *row; /* of the trial before, and its code now: trials of a row follow each other */
+    char code[40];
     char key[1024];
     double rule_us; /* 0: not met */
     sp_trial best;  /* point "": none */
@@ -509,16 +511,22 @@ typedef struct recalling {
 
 static void settle_key(recalling *k)
 {
-    const sp_cuda_row *row = sp_cuda_row_named(k->best.implement);
-    char code[40];
     uint64_t task;
     sp_choice choice;
-    if (!k->key[0] || !k->best.point[0] || k->best.us > MARGIN * k->rule_us || !row) return;
-    sp_cuda_code(row, code);
-    if (strcmp(code, k->best.code) || !sp_cuda_task_parse(k->key, &task) ||
-        !sp_choice_parse(row->choices, k->best.point, &choice))
+    if (!k->key[0] || !k->best.point[0] || k->best.us > MARGIN * k->rule_us) return;
+    if (!sp_cuda_task_parse(k->key, &task) ||
+        !sp_choice_parse(sp_cuda_row_named(k->best.implement)->choices, k->best.point, &choice))
         return;
     k->n += sp_cuda_prefer(task, &choice);
+}
+
+/* Was it measured with the code that would run now? Points that a newer row no longer tries stay in the database, however fast they were. */
+static bool is_current(recalling *k, const sp_trial *t)
+{
+    const sp_cuda_row *row = sp_cuda_row_named(t->implement);
+    if (row && row != k->row) sp_cuda_code(row, k->code);
+    if (row) k->row = row;
+    return row && !strcmp(k->code, t->code);
 }
 
 static bool each_trial(void *arg, const char *key, const sp_trial *t)
@@ -530,7 +538,7 @@ static bool each_trial(void *arg, const char *key, const sp_trial *t)
         k->rule_us = 0;
         k->best = (sp_trial){0};
     }
-    if (t->verdict != SP_VERDICT_OK) return true;
+    if (t->verdict != SP_VERDICT_OK || !is_current(k, t)) return true;
     if (!t->point[0])
         k->rule_us = t->us;
     else if (!k->best.point[0])

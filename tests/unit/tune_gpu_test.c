@@ -266,6 +266,26 @@ static void rubbish_in_the_database_is_harmless(void **state)
     end();
 }
 
+/* What was faster with other code does not stand before what is fastest now. */
+static void points_of_older_code_are_passed_over(void **state)
+{
+    (void)state;
+    char key[512], code[40];
+    const sp_cuda_job job = same_job();
+    sp_tune_db *db;
+    begin();
+    sp_cuda_task_print(&sp_cuda_few, &job, sp_gpu_at(0), key, sizeof key);
+    sp_cuda_code(&sp_cuda_few, code);
+    assert_int_equal(sp_tune_open(cx, path, &db), SPARTA_OK);
+    put(db, key, "few", "", code, 9);
+    put(db, key, "few", "ROWS=16 WARPS=4", "other code", 1);
+    put(db, key, "few", "ROWS=16 WARPS=16", code, 5);
+    assert_int_equal(sparta_blocks_recall(cx, path), 1);
+    assert_string_equal(preferred(), "ROWS=16 WARPS=16");
+    sp_tune_close(db);
+    end();
+}
+
 static void the_environment_says_what_runs(void **state)
 {
     (void)state;
@@ -309,7 +329,8 @@ int main(void)
         ON(the_environment_says_what_runs),
         ON(an_environment_that_is_wrong),
     };
-    static const fake_test alone[] = {ON(rubbish_in_the_database_is_harmless)};
+    static const fake_test alone[] = {ON(rubbish_in_the_database_is_harmless)},
+                           older[] = {ON(points_of_older_code_are_passed_over)};
     char folder[] = "/tmp/sparta-tune-gpu-XXXXXX";
     setenv("SPARTA_CACHE", "off", 1);
     if (!mkdtemp(folder)) return 1;
@@ -317,6 +338,8 @@ int main(void)
     int failed = fake_run(tests, SP_COUNT(tests));
     snprintf(path, sizeof path, "%s/rubbish.db", folder);
     failed += fake_run(alone, SP_COUNT(alone));
+    snprintf(path, sizeof path, "%s/older.db", folder);
+    failed += fake_run(older, SP_COUNT(older));
     char command[PATH_MAX];
     snprintf(command, sizeof command, "rm -r %s", folder);
     return failed + (system(command) != 0);
