@@ -46,14 +46,20 @@ static bool says(const char *epilogue, const char *word)
     return false;
 }
 
+static bool is_side(int64_t n)
+{
+    return n > 0 && n <= INT32_MAX;
+}
+
+/* Of our kernels alone: which library will be there, nobody knows here, and row dense has no kernel without one. */
 static sparta_status read_job(sparta_ctx *cx, const sparta_gpu_wish *w, sp_cuda_job *job)
 {
     static _Alignas(256) char somewhere[256]; /* an address of no matter: nothing is run */
     const bool half = !w->height && !w->width, bias = says(w->epilogue, "bias"),
                residual = says(w->epilogue, "add") || says(w->epilogue, "mul");
     const double density = w->density > 0 ? w->density : .1;
-    if (w->rows < 1 || w->cols < 1 || w->tokens < 1 || density > 1 ||
-        (!half && (w->height < 1 || w->width < 1)) ||
+    if (!is_side(w->rows) || !is_side(w->cols) || !is_side(w->tokens) || density > 1 ||
+        (!half && (!is_side(w->height) || !is_side(w->width))) ||
         (w->verb != SPARTA_MULTIPLY && w->verb != SPARTA_MULTIPLY_TURNED && w->verb != SPARTA_SAMPLE))
         return sp_fail(
             cx, SPARTA_E_USAGE,
@@ -63,6 +69,7 @@ static sparta_status read_job(sparta_ctx *cx, const sparta_gpu_wish *w, sp_cuda_
     *job = (sp_cuda_job){.verb = w->verb,
                          .dtype = w->dtype,
                          .tf32 = w->tf32 != 0,
+                         .own = true,
                          .rows = w->rows,
                          .cols = w->cols,
                          .height = w->height,

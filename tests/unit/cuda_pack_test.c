@@ -197,6 +197,10 @@ static void wishes_that_cannot_be_had(void **state)
     w = wish(SPARTA_MULTIPLY, 0);
     need_nvrtc();
     assert_int_equal(sparta_gpu_pack(cx, &w, 1, "/nowhere/at/all"), SPARTA_E_USAGE);
+    w = wish(SPARTA_MULTIPLY, 16), w.rows = INT64_MAX;
+    assert_int_equal(sparta_gpu_pack(cx, &w, 1, "/nowhere/at/all"), SPARTA_E_USAGE);
+    w = wish(SPARTA_MULTIPLY, 16), w.height = INT64_MAX;
+    assert_int_equal(sparta_gpu_pack(cx, &w, 1, "/nowhere/at/all"), SPARTA_E_USAGE);
     w = wish(SPARTA_MULTIPLY, 16), w.height = 4;
     assert_int_equal(sparta_gpu_pack(cx, &w, 1, "/nowhere/at/all"), SPARTA_E_UNSUPPORTED);
     w = wish(SPARTA_MULTIPLY, 16), w.epilogue = "bias and more";
