@@ -250,10 +250,23 @@ enum { LISTS = 256, MOST_PREFERRED = 1 << 14 };
 static _Atomic(preferred *) lists[LISTS];
 static _Atomic int known;
 
+static preferred *find(uint64_t task)
+{
+    preferred *p = atomic_load(&lists[task % LISTS]);
+    while (p && p->task != task) p = p->next;
+    return p;
+}
+
+/* What is preferred already takes no more room: a database may be read any number of times. */
 bool sp_cuda_prefer(uint64_t task, const sp_choice *choice)
 {
     _Atomic(preferred *) *list = &lists[task % LISTS];
-    preferred *p = atomic_fetch_add(&known, 1) < MOST_PREFERRED ? calloc(1, sizeof *p) : NULL;
+    preferred *p = find(task);
+    if (p && !memcmp(&p->choice, choice, sizeof *choice)) {
+        atomic_store(&p->failed, false);
+        return true;
+    }
+    p = atomic_fetch_add(&known, 1) < MOST_PREFERRED ? calloc(1, sizeof *p) : NULL;
     if (!p) {
         atomic_fetch_sub(&known, 1);
         return false;
@@ -270,9 +283,7 @@ const sp_choice *sp_cuda_preferred(const sp_cuda_row *row, const sp_cuda_job *jo
 {
     if (!atomic_load_explicit(&known, memory_order_relaxed) || !row->choices || sp_choice_fixed(row->choices))
         return NULL;
-    const uint64_t task = sp_cuda_task(row, job, gpu);
-    const preferred *p = atomic_load(&lists[task % LISTS]);
-    while (p && p->task != task) p = p->next;
+    const preferred *p = find(sp_cuda_task(row, job, gpu));
     if (!p || atomic_load(&p->failed) || !memcmp(&p->choice, &by_rule, sizeof by_rule) ||
         !sp_choice_allowed(row->choices, job, gpu, &p->choice))
         return NULL;

@@ -193,6 +193,9 @@ static void the_last_that_can_be_had_is_preferred(void **state)
     assert_non_null(found);
     sp_cuda_forget(found);
     assert_null(sp_cuda_preferred(&sp_cuda_strips, &job, &h200));
+    for (int i = 0; i < 1 << 15; i++)
+        assert_true(sp_cuda_prefer(task, &choice)); /* more than there is room for */
+    assert_ptr_equal(sp_cuda_preferred(&sp_cuda_strips, &job, &h200), found);
 }
 
 int main(void)
