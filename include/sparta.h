@@ -867,7 +867,7 @@ typedef struct sparta_tuned {
 SPARTA_API SPARTA_MUST sparta_status sparta_blocks_tune(sparta_ctx *cx, const sparta_tune_call *call,
                                                         sparta_tuned *out);
 /* Winners that the database (NULL: beside the kernel cache) has for the GPUs and the kernels of this process are used from now on. Returns how many; a database that
- * cannot be read has none, and notes say why. sparta_blocks_tune does it too. */
+ * cannot be read has none, and notes say why. sparta_blocks_tune does it for its own call. */
 SPARTA_API int sparta_blocks_recall(sparta_ctx *cx, const char *db);
 
 /* ------------------------------------------------------------------ kernels for GPUs, compiled ahead (docs/gpu.md)
