@@ -324,6 +324,7 @@ static void chosen_kernels_on_every_target(void **state)
                (const char *const[]){"S", "hyb(1,2)", "C", "hyb(1,2)", NULL});
         run_on(t, "C(i,l) = A(i,j,k)*X(j,l)*Y(k,l)", (const char *const[]){"A", "csf", NULL});
         run_on(t, "s = A(i,j)*B(i,j)", (const char *const[]){"A", "csr", "B", "csc", NULL});
+        run_on(t, "s = A(i,j)*B(i,j)", (const char *const[]){"A", "csr", "B", "bitmap", NULL});
     }
 }
 
