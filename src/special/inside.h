@@ -35,6 +35,8 @@ const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest
 const char *sp_special_threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
 /* Is the sum of the loops from `at` on kept in registers, each with a place? The first such `at`. */
 int sp_special_sums(const sp_special *s, const sp_special_nest *n);
+/* The use whose pattern the result has and in whose positions it is stored: needed, with the same indices; -1: none. */
+int sp_special_like(const sp_special *s, const sp_special_nest *n);
 /* Can a search by halves find a coordinate of this level: ascending, each once? */
 bool sp_special_ordered(const sp_level *l);
 /* Where the name of the operand's use is told apart from others of the same operand: its number among them, 0 the first. */

@@ -312,10 +312,8 @@ static bool is_sparse(const sp_special_operand *o)
 static sparta_status each_leaf(sp_special *s, sp_special_nest *n, int use)
 {
     if (use == n->uses - 1) {
-        sp_special_use *t = &n->use[use];
-        const int like = s->operand[t->operand].like;
-        for (int u = 0; u < use && like >= 0; u++)
-            if (n->use[u].operand == like && n->use[u].needed) t->leaf = n->use[u].leaf;
+        const int like = sp_special_like(s, n);
+        if (like >= 0) n->use[use].leaf = n->use[like].leaf;
         return make_nest(s, n);
     }
     sp_special_use *u = &n->use[use];
@@ -330,13 +328,7 @@ static sparta_status each_leaf(sp_special *s, sp_special_nest *n, int use)
 static sparta_status check_like(sp_special *s, const sp_special_nest *n)
 {
     const sp_special_operand *o = &s->operand[sp_special_target(n)->operand];
-    for (int u = 0; u < n->uses - 1; u++) {
-        bool same = n->use[u].needed && n->use[u].operand == o->like;
-        for (int d = 0; same && d < o->rank; d++)
-            same = sp_special_plain(&s->access[n->use[u].access].axis[d]) ==
-                   sp_special_plain(&s->access[sp_special_target(n)->access].axis[d]);
-        if (same) return SPARTA_OK;
-    }
+    if (o->like < 0 || sp_special_like(s, n) >= 0) return SPARTA_OK;
     return sp_fail(
         s->cx, SPARTA_E_UNSUPPORTED,
         "expression: %s has the pattern of %s, and a term is not 0 everywhere else; multiply the term by it",
@@ -368,7 +360,7 @@ static sparta_status lower_term(sp_special *s, int statement, int root, bool neg
     }
     const int target = s->statement[statement].target;
     n->use[n->uses++] = (sp_special_use){.access = target, .operand = s->access[target].operand};
-    if (s->operand[s->access[target].operand].like >= 0) SP_TRY(check_like(s, n));
+    SP_TRY(check_like(s, n));
     return each_leaf(s, n, 0);
 }
 

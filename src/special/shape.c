@@ -77,6 +77,24 @@ bool sp_special_ordered(const sp_level *l)
            !(l->properties & (SP_PROP_NONUNIQUE | SP_PROP_NONORDERED));
 }
 
+static bool same_axes(const sp_special *s, int a, int b)
+{
+    const sp_special_access *x = &s->access[a], *y = &s->access[b];
+    for (int d = 0; d < s->operand[x->operand].rank; d++)
+        if (sp_special_plain(&x->axis[d]) != sp_special_plain(&y->axis[d])) return false;
+    return s->operand[x->operand].rank == s->operand[y->operand].rank;
+}
+
+int sp_special_like(const sp_special *s, const sp_special_nest *n)
+{
+    const sp_special_use *t = sp_special_target(n);
+    const int like = s->operand[t->operand].like;
+    for (int u = 0; u < n->uses - 1 && like >= 0; u++)
+        if (n->use[u].needed && n->use[u].operand == like && same_axes(s, n->use[u].access, t->access))
+            return u;
+    return -1;
+}
+
 int sp_special_again(const sp_special_nest *n, int use)
 {
     int again = 0;
@@ -242,14 +260,6 @@ sparta_status sp_special_sized(sp_special *s)
 }
 
 /* ------------------------------------------------------------------ results */
-static bool same_axes(const sp_special *s, int a, int b)
-{
-    const sp_special_access *x = &s->access[a], *y = &s->access[b];
-    for (int d = 0; d < s->operand[x->operand].rank; d++)
-        if (sp_special_plain(&x->axis[d]) != sp_special_plain(&y->axis[d])) return false;
-    return s->operand[x->operand].rank == s->operand[y->operand].rank;
-}
-
 /* A result in a sparse format has the pattern of an operand that is stored so and has the same indices. */
 static sparta_status find_like(sp_special *s, int target)
 {

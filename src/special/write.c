@@ -563,20 +563,8 @@ void sp_write_guard_result(writer *w)
 
 int sp_write_result_use(const writer *w)
 {
-    const sp_special_use *t = sp_special_target(w->n);
-    int use = w->n->uses - 1;
-    const int like = w->s->operand[t->operand].like;
-    for (int u = 0; u < w->n->uses - 1 && like >= 0; u++) {
-        bool same = w->n->use[u].operand == like && w->n->use[u].needed;
-        for (int d = 0; same && d < w->s->operand[like].rank; d++)
-            same = sp_special_plain(&w->s->access[w->n->use[u].access].axis[d]) ==
-                   sp_special_plain(&w->s->access[t->access].axis[d]);
-        if (same) {
-            use = u;
-            break;
-        }
-    }
-    return use;
+    const int like = sp_special_like(w->s, w->n);
+    return like >= 0 ? like : w->n->uses - 1;
 }
 
 void sp_write_result_place(const writer *w, char out[64])
