@@ -6,6 +6,9 @@
 
 enum { MOST_ARGUMENTS = 24, MOST_PRIMITIVES = 64, MOST_UNROLL = 16, MOST_COPIES = 64 };
 
+#define MOST_STEP                                                                                            \
+    ((int64_t)1 << 40) /* values of an index in one step of a loop: as many as an index has at most */
+
 typedef struct step {
     char name[16];
     int n;
@@ -142,6 +145,8 @@ static sparta_status apply_split(work *w)
     if (d.modulus && d.modulus / d.weight % by)
         REFUSE(w, "%s has %lld values, which %lld does not divide", t->arg[0],
                (long long)(d.modulus / d.weight), (long long)by);
+    if (d.weight > MOST_STEP / by)
+        REFUSE(w, "a step of %s would be more than %lld values", t->arg[1], (long long)MOST_STEP);
     memmove(n->loop + at + 1, n->loop + at, (size_t)(n->loops - at) * sizeof *n->loop);
     n->loops++;
     memcpy(n->loop[at].name, t->arg[1], 8);

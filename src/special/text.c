@@ -207,17 +207,18 @@ static void inside(writer *in, int at)
 
 /* Where a loop runs from and to; the share of a thread. */
 static void bounds(const writer *w, int at, const char *from, const char *to, const char *unit,
-                   char first[320], char end[320])
+                   char first[SP_WRITE_SHARE], char end[SP_WRITE_SHARE])
 {
     if (!w->n->loop[at].threads) {
-        snprintf(first, 320, "%s", from);
-        snprintf(end, 320, "%s", to);
+        snprintf(first, SP_WRITE_SHARE, "%s", from);
+        snprintf(end, SP_WRITE_SHARE, "%s", to);
     } else if (!strcmp(from, "0")) {
-        snprintf(first, 320, "share(%s, a->part, a->parts, %s)", to, unit);
-        snprintf(end, 320, "share(%s, a->part + 1, a->parts, %s)", to, unit);
+        snprintf(first, SP_WRITE_SHARE, "share(%s, a->part, a->parts, %s)", to, unit);
+        snprintf(end, SP_WRITE_SHARE, "share(%s, a->part + 1, a->parts, %s)", to, unit);
     } else {
-        snprintf(first, 320, "%s + share(%s - (%s), a->part, a->parts, %s)", from, to, from, unit);
-        snprintf(end, 320, "%s + share(%s - (%s), a->part + 1, a->parts, %s)", from, to, from, unit);
+        snprintf(first, SP_WRITE_SHARE, "%s + share(%s - (%s), a->part, a->parts, %s)", from, to, from, unit);
+        snprintf(end, SP_WRITE_SHARE, "%s + share(%s - (%s), a->part + 1, a->parts, %s)", from, to, from,
+                 unit);
     }
 }
 
@@ -225,7 +226,7 @@ static void count_loop(const writer *from, int at)
 {
     writer w = *from;
     const sp_special_loop *l = &w.n->loop[at];
-    char end[64], first[320], last[320];
+    char end[SP_WRITE_EXTENT], first[SP_WRITE_SHARE], last[SP_WRITE_SHARE];
     sp_write_extent(&w, l->digit, end);
     bounds(&w, at, "0", end, "1", first, last);
     w.opened = 0;
@@ -241,7 +242,7 @@ static void vector_loops(const writer *from, int at)
 {
     writer w = *from;
     const sp_special_loop *l = &w.n->loop[at];
-    char end[64], first[320], last[320], unit[32];
+    char end[SP_WRITE_EXTENT], first[SP_WRITE_SHARE], last[SP_WRITE_SHARE], unit[32];
     const char *k = l->name;
     w.opened = 0;
     snprintf(unit, sizeof unit, "%d * LANES", l->vectors);
@@ -368,7 +369,7 @@ static void segment_loop(const writer *from, int at)
     writer w = *from;
     const sp_special_loop *l = &w.n->loop[at];
     const sp_special_use *u = &w.n->use[l->use];
-    char begin[128], end[128], first[320], last[320], name[48], q[64];
+    char begin[128], end[128], first[SP_WRITE_SHARE], last[SP_WRITE_SHARE], name[48], q[64];
     sp_write_name(&w, l->use, name);
     snprintf(q, sizeof q, "%s_%d", name, l->level);
     if (l->digit.index < 0) /* a diagonal has no index of its own */
@@ -394,7 +395,7 @@ static void merge_loop(const writer *from, int at)
 {
     writer w = *from;
     const sp_special_loop *l = &w.n->loop[at];
-    char name[48], c[160], q[64];
+    char name[48], c[SP_WRITE_PARTS], q[64];
     sp_write_name(&w, l->use, name);
     w.opened = 0;
     sp_write_level_text(&w, l->use, l->level, c);

@@ -17,7 +17,7 @@ void sp_write_name(const writer *w, int use, char out[48])
 }
 
 /* Part (index % modulus) / weight of an index has so many values, when no block is cut short. */
-void sp_write_extent(const writer *w, sp_special_digit d, char out[64])
+void sp_write_extent(const writer *w, sp_special_digit d, char out[SP_WRITE_EXTENT])
 {
     const char *i = w->s->index[d.index].name;
     if (d.modulus)
@@ -29,15 +29,16 @@ void sp_write_extent(const writer *w, sp_special_digit d, char out[64])
 }
 
 /* The value of an index as its parts make it up; `but` is left out. */
-static void parts_of(const writer *w, int index, int but, char out[128])
+static void parts_of(const writer *w, int index, int but, char out[SP_WRITE_PARTS])
 {
     size_t used = 0;
     *out = 0;
     for (int l = 0; l < w->n->loops; l++) {
         const sp_special_loop *o = &w->n->loop[l];
-        if (l == but || o->over == SP_OVER_MERGE || o->digit.index != index || used > 100) continue;
-        used += (size_t)snprintf(out + used, 128 - used, o->digit.weight > 1 ? "%s%s * %lld" : "%s%s",
-                                 used ? " + " : "", w->value[l], (long long)o->digit.weight);
+        if (l == but || o->over == SP_OVER_MERGE || o->digit.index != index) continue;
+        used +=
+            (size_t)snprintf(out + used, SP_WRITE_PARTS - used, o->digit.weight > 1 ? "%s%s * %lld" : "%s%s",
+                             used ? " + " : "", w->value[l], (long long)o->digit.weight);
     }
 }
 
@@ -49,9 +50,9 @@ static int parts(const writer *w, int index)
     return n;
 }
 
-void sp_write_vector_extent(const writer *w, sp_special_digit d, char out[64])
+void sp_write_vector_extent(const writer *w, sp_special_digit d, char out[SP_WRITE_EXTENT])
 {
-    char rest[128];
+    char rest[SP_WRITE_PARTS];
     const char *i = w->s->index[d.index].name;
     int self = 0;
     while (!sp_special_same(w->n->loop[self].digit, d) || w->n->loop[self].over == SP_OVER_MERGE) self++;
@@ -59,8 +60,8 @@ void sp_write_vector_extent(const writer *w, sp_special_digit d, char out[64])
     if (!d.modulus)
         snprintf(out, 64, "n_%s", i);
     else
-        snprintf(out, 64, "n_%s - (%.16s) < %lld ? n_%s - (%.16s) : %lld", i, rest, (long long)d.modulus, i,
-                 rest, (long long)d.modulus);
+        snprintf(out, SP_WRITE_EXTENT, "n_%s - (%s) < %lld ? n_%s - (%s) : %lld", i, rest,
+                 (long long)d.modulus, i, rest, (long long)d.modulus);
 }
 
 static int64_t fixed_extent(const sp_level *l)
@@ -179,57 +180,59 @@ static const char *index_text(const writer *w, int index)
     return w->index[index];
 }
 
-static void axis_text(const writer *w, const sp_nest_axis *x, char out[160])
+static void axis_text(const writer *w, const sp_nest_axis *x, char out[SP_WRITE_PARTS])
 {
     size_t used = 0;
     for (int t = 0; t < x->n; t++) {
         const int64_t times = x->term[t].times;
-        used += (size_t)snprintf(out + used, 160 - used, times == 1 ? "%s%s" : "%s%s * %lld", t ? " + " : "",
-                                 index_text(w, x->term[t].loop), (long long)times);
+        used += (size_t)snprintf(out + used, SP_WRITE_PARTS - used, times == 1 ? "%s%s" : "%s%s * %lld",
+                                 t ? " + " : "", index_text(w, x->term[t].loop), (long long)times);
     }
-    if (x->plus || !x->n) snprintf(out + used, 160 - used, x->n ? " + %lld" : "%lld", (long long)x->plus);
+    if (x->plus || !x->n)
+        snprintf(out + used, SP_WRITE_PARTS - used, x->n ? " + %lld" : "%lld", (long long)x->plus);
 }
 
-static void digit_text(const writer *w, sp_special_digit d, char out[160])
+static void digit_text(const writer *w, sp_special_digit d, char out[SP_WRITE_PARTS])
 {
     int part[SP_SPECIAL_LOOPS];
     const int parts = sp_special_digit_parts(w->n, d, w->bound, part);
     size_t used = 0;
     for (int i = parts - 1; i >= 0; i--) {
         const int64_t times = w->n->loop[part[i]].digit.weight / d.weight;
-        used += (size_t)snprintf(out + used, 160 - used, times > 1 ? "%s%s * %lld" : "%s%s",
+        used += (size_t)snprintf(out + used, SP_WRITE_PARTS - used, times > 1 ? "%s%s * %lld" : "%s%s",
                                  used        ? " + "
                                  : parts > 1 ? "("
                                              : "",
                                  w->value[part[i]], (long long)times);
     }
-    if (parts > 1) snprintf(out + used, 160 - used, ")");
+    if (parts > 1) snprintf(out + used, SP_WRITE_PARTS - used, ")");
     if (parts) return;
     if (d.modulus && d.weight > 1)
-        snprintf(out, 160, "%s %% %lld / %lld", index_text(w, d.index), (long long)d.modulus,
+        snprintf(out, SP_WRITE_PARTS, "%s %% %lld / %lld", index_text(w, d.index), (long long)d.modulus,
                  (long long)d.weight);
     else if (d.modulus)
-        snprintf(out, 160, "%s %% %lld", index_text(w, d.index), (long long)d.modulus);
+        snprintf(out, SP_WRITE_PARTS, "%s %% %lld", index_text(w, d.index), (long long)d.modulus);
     else if (d.weight > 1)
-        snprintf(out, 160, "%s / %lld", index_text(w, d.index), (long long)d.weight);
+        snprintf(out, SP_WRITE_PARTS, "%s / %lld", index_text(w, d.index), (long long)d.weight);
     else
-        snprintf(out, 160, "%s", index_text(w, d.index));
+        snprintf(out, SP_WRITE_PARTS, "%s", index_text(w, d.index));
 }
 
 /* Of a level of a leaf of the use; the format is given, since a search goes over several. */
-static void known_coordinate(const writer *w, int use, const sp_format *f, int level, char out[160])
+static void known_coordinate(const writer *w, int use, const sp_format *f, int level,
+                             char out[SP_WRITE_PARTS])
 {
     sp_special_use u = w->n->use[use];
     int dim, other;
     u.format = f;
     if (sp_special_diagonal(w->s, &u, level, &dim, &other))
-        snprintf(out, 160, "%s %c %s", index_text(w, dim), f->level[level].map == SP_MAP_SUB ? '-' : '+',
-                 index_text(w, other));
+        snprintf(out, SP_WRITE_PARTS, "%s %c %s", index_text(w, dim),
+                 f->level[level].map == SP_MAP_SUB ? '-' : '+', index_text(w, other));
     else
         digit_text(w, sp_special_level_digit(w->s, &u, level), out);
 }
 
-void sp_write_level_text(const writer *w, int use, int level, char out[160])
+void sp_write_level_text(const writer *w, int use, int level, char out[SP_WRITE_PARTS])
 {
     const sp_special_use *u = &w->n->use[use];
     if (u->format)
@@ -305,7 +308,7 @@ static void position(writer *w, const char *name, const sp_format *f, int level,
 static void look_up(writer *w, int use)
 {
     const sp_special_operand *o = &w->s->operand[w->n->use[use].operand];
-    char name[48], part[64], parent[64], c[160], q[64];
+    char name[48], part[64], parent[64], c[SP_WRITE_PARTS], q[64];
     sp_write_name(w, use, name);
     LINE(w, "float %s_found = 0.f;", name);
     for (int leaf = 0; leaf < o->leaves; leaf++) {
@@ -387,7 +390,7 @@ static void guard_blocks(writer *w, int index)
         const int parts =
             sp_special_digit_parts(w->n, (sp_special_digit){index, 0, d.weight}, w->bound, part);
         if (parts < 2) continue;
-        char value[160];
+        char value[SP_WRITE_PARTS];
         digit_text(w, (sp_special_digit){index, 0, d.weight}, value);
         OPEN(w, "if (%s * %lld < n_%s)", value, (long long)d.weight, w->s->index[index].name);
         w->inside[index] = d.weight;
@@ -398,7 +401,7 @@ static void complete(writer *w, int index)
 {
     const char *name = w->s->index[index].name;
     const int last = w->last;
-    char value[128];
+    char value[SP_WRITE_PARTS];
     w->complete[index] = true;
     parts_of(w, index, -1, value);
     if (parts(w, index) == 1 && last >= 0) {
@@ -502,7 +505,7 @@ static bool advance(writer *w, int use)
 {
     const sp_special_use *u = &w->n->use[use];
     const int levels = sp_special_levels(w->s, u);
-    char name[48], c[160], q[64];
+    char name[48], c[SP_WRITE_PARTS], q[64];
     if (w->levels[use] == levels || (use == w->n->uses - 1 && w->s->operand[u->operand].like >= 0))
         return false;
     const int l = w->levels[use];
@@ -549,7 +552,7 @@ void sp_write_settle(writer *w, int only)
 void sp_write_guard_result(writer *w)
 {
     for (int i = 0; i < w->s->indices; i++) {
-        char value[128];
+        char value[SP_WRITE_PARTS];
         if (w->complete[i] || !all_bound(w, i) || !sp_special_in_result(w->s, w->n, i)) continue;
         parts_of(w, i, -1, value);
         w->complete[i] = true;

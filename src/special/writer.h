@@ -6,6 +6,14 @@
 #include "special/inside.h"
 #include "special/known.h"
 
+/* Room for pieces of text: every part of an index that has one in each loop, with a name, a factor and a plus; a choice between two such; a
+ * thread's share of that. */
+enum {
+    SP_WRITE_PARTS = SP_SPECIAL_LOOPS * 48,
+    SP_WRITE_EXTENT = 2 * SP_WRITE_PARTS + 128,
+    SP_WRITE_SHARE = SP_WRITE_EXTENT + 128
+};
+
 typedef struct writer {
     const sp_special *s;
     const sp_special_nest *n;
@@ -48,14 +56,14 @@ int sp_write_result_use(const writer *w);
 void sp_write_result_place(const writer *w, char out[64]);
 /* An element that a last block has too much is not stored. */
 void sp_write_guard_result(writer *w);
-void sp_write_extent(const writer *w, sp_special_digit d, char out[64]);
-void sp_write_vector_extent(const writer *w, sp_special_digit d, char out[64]);
+void sp_write_extent(const writer *w, sp_special_digit d, char out[SP_WRITE_EXTENT]);
+void sp_write_vector_extent(const writer *w, sp_special_digit d, char out[SP_WRITE_EXTENT]);
 /* Positions of a level below one of its parent's; the coordinate at one; the coordinate that is asked for. */
 void sp_write_segment(const char *name, const sp_format *f, int level, const char *parent, char begin[128],
                       char end[128]);
 void sp_write_coordinate(const writer *w, int use, int level, const char *parent, const char *q,
                          char out[160]);
-void sp_write_level_text(const writer *w, int use, int level, char out[160]);
+void sp_write_level_text(const writer *w, int use, int level, char out[SP_WRITE_PARTS]);
 /* Opens what runs for the positions whose coordinate is c; their name in q. */
 void sp_write_match(writer *w, const char *name, int use, const sp_format *f, int level, const char *parent,
                     const char *c, char q[64]);

@@ -170,6 +170,8 @@ static void every_rule_of_schedules(void **state)
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4)", "goes over what A stores"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,a,4)", "both halves"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,k,4)", "a loop 'k' already"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b,1048576); split(a,c,d,1048576); split(c,e,f,2)",
+         "more than 1099511627776 values"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,A,b,4)", "no name of a loop"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b,1)", "no whole number from 2"},
         {"C(i,k) = A(i,j)*B(j,k)", "bsr(6,4)", "split(i1,a,b,4)", "does not divide"},
@@ -284,15 +286,15 @@ static void golden_texts(void **state)
 
 /* ------------------------------------------------------------------ kernels on every target */
 /* Index number n has 37 + n * step values. */
-static void run_with(sp_target target, int step, const char *text, const char *const *formats,
-                     const char *schedule)
+static void run_scheduled(sp_target target, int step, const char *text, const char *const *formats,
+                          const char *schedule)
 {
     sp_rng r = sp_rng_seed(5);
     special_case c = {.s = expression(text, formats)};
     for (int i = 0; i < c.s->indices; i++) ok(sp_special_size(c.s, c.s->index[i].name, 37 + step * i));
     ok(sp_special_sized(c.s));
     ok(sp_special_lower(c.s));
-    ok(sp_special_schedule(c.s, schedule, target));
+    must(sp_special_schedule(c.s, schedule, target), schedule);
     make_operands(&c, &r, 20);
     must(sp_special_build(c.s, c.operand, target, &c.kernel), text);
     sp_special_run(&c.kernel, NULL);
@@ -302,16 +304,30 @@ static void run_with(sp_target target, int step, const char *text, const char *c
 
 static void run_on(sp_target target, const char *text, const char *const *formats)
 {
-    run_with(target, 30, text, formats, NULL);
+    run_scheduled(target, 30, text, formats, NULL);
 }
 
 /* Where sums are unrolled, each has a place of its own in the pattern. */
 static void unrolled_sums_of_a_pattern(void **state)
 {
     (void)state;
-    run_with(sp_target_best(SP_DEVICE_CPU), 30, "S(i,j) = A(i,j)*X(i,k)*Y(j,k)",
-             (const char *const[]){"A", "dbsr(3,2)", "S", "dbsr(3,2)", NULL},
-             "reorder(i0,j0,k,i1,j1); unroll(j1); unroll(i1)");
+    run_scheduled(sp_target_best(SP_DEVICE_CPU), 30, "S(i,j) = A(i,j)*X(i,k)*Y(j,k)",
+                  (const char *const[]){"A", "dbsr(3,2)", "S", "dbsr(3,2)", NULL},
+                  "reorder(i0,j0,k,i1,j1); unroll(j1); unroll(i1)");
+}
+
+/* An index in as many parts as there are loops, each with the longest name that it may have. */
+static void indices_in_many_parts(void **state)
+{
+    (void)state;
+    const sp_target t = sp_target_best(SP_DEVICE_CPU);
+    char text[1024];
+    size_t n = 0;
+    n += (size_t)snprintf(text, sizeof text, "split(i,a000000,b000000,2)");
+    for (int i = 1; i < 22; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "; split(a%06d,a%06d,b%06d,2)", i - 1, i, i);
+    run_scheduled(t, 30, "y(i) = x(i)", NULL, text);
+    run_scheduled(t, 300, "y(j,i) = x(j,i)", NULL, "split(i,a,b,1024); split(b,c,d,64); vectorize(d)");
 }
 
 static void chosen_kernels_on_every_target(void **state)
@@ -324,8 +340,8 @@ static void chosen_kernels_on_every_target(void **state)
                (const char *const[]){"w", "strip(4)", "x", "panel", "y", "panel", NULL});
         run_on(t, "C(i,j) = S(i,j)*A(i,k)*B(j,k)",
                (const char *const[]){"S", "hyb(1,2)", "C", "hyb(1,2)", NULL});
-        run_with(t, 0, "C(i,j) = S(i,j)*S(j,i)",
-                 (const char *const[]){"S", "hyb(1,2)", "C", "hyb(1,2)", NULL}, NULL);
+        run_scheduled(t, 0, "C(i,j) = S(i,j)*S(j,i)",
+                      (const char *const[]){"S", "hyb(1,2)", "C", "hyb(1,2)", NULL}, NULL);
         run_on(t, "C(i,l) = A(i,j,k)*X(j,l)*Y(k,l)", (const char *const[]){"A", "csf", NULL});
         run_on(t, "s = A(i,j)*B(i,j)", (const char *const[]){"A", "csr", "B", "csc", NULL});
         run_on(t, "s = A(i,j)*B(i,j)", (const char *const[]){"A", "csr", "B", "bitmap", NULL});
@@ -419,6 +435,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(golden_texts, enter, leave),
         cmocka_unit_test_setup_teardown(chosen_kernels_on_every_target, enter, leave),
         cmocka_unit_test_setup_teardown(unrolled_sums_of_a_pattern, enter, leave),
+        cmocka_unit_test_setup_teardown(indices_in_many_parts, enter, leave),
         cmocka_unit_test_setup_teardown(words_of_expressions, enter, leave),
         cmocka_unit_test_setup_teardown(memory_that_fails, enter, leave),
     };
