@@ -247,8 +247,11 @@ static sparta_status name_loop(sp_special *s, sp_special_nest *n, int at)
     int parts = 0, before = 0;
     if (l->over == SP_OVER_MERGE || index < 0) {
         const int again = sp_special_again(n, l->use);
-        snprintf(l->name, sizeof l->name, again ? "%.8s%d_%d" : "%.8s_%.0d%d",
-                 s->operand[n->use[l->use].operand].name, again ? again + 1 : 0, l->level);
+        const char *name = s->operand[n->use[l->use].operand].name;
+        if (again)
+            snprintf(l->name, sizeof l->name, "%s_%d_%d", name, again + 1, l->level);
+        else
+            snprintf(l->name, sizeof l->name, "%s_%d", name, l->level);
         return SPARTA_OK;
     }
     for (int i = 0; i < n->loops; i++)

@@ -1,6 +1,6 @@
 /* Text to expression. It comes from a command line, a file or a program: every name, number and count is checked. */
 #include "special/inside.h"
-#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST_DEPTH = 64, MOST_FACTOR = 1 << 20 };
@@ -72,7 +72,11 @@ static sparta_status name(reader *r, const char *what, char *out, size_t room)
     skip(r);
     if (!is_letter(*r->p)) return bad(r, what);
     while (is_letter(r->p[n]) || is_digit(r->p[n])) n++;
-    if (n + 1 > room) return bad(r, "a name is too long");
+    if (n + 1 > room) {
+        char too_long[48];
+        snprintf(too_long, sizeof too_long, "a name has more than %d characters", (int)room - 1);
+        return bad(r, too_long);
+    }
     memcpy(out, r->p, n);
     out[n] = 0;
     r->p += n;
@@ -236,7 +240,7 @@ static sparta_status call(reader *r, int word, int *out)
 
 static sparta_status primary(reader *r, int *out)
 {
-    char word[24];
+    char word[20];
     skip(r);
     if (is_digit(*r->p) || *r->p == '.') return number(r, out);
     if (take(r, '(')) {
@@ -355,7 +359,7 @@ static sparta_status check_own(reader *r, const sp_special_statement *st, int fi
 static sparta_status statement(reader *r)
 {
     sp_special *s = r->s;
-    char word[24];
+    char word[20];
     if (s->statements == SP_SPECIAL_STATEMENTS) return bad(r, "there are more than 8 statements");
     sp_special_statement *st = &s->statement[s->statements];
     const int first = s->accesses;

@@ -4,15 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ARGUMENTS = 24, MOST_PRIMITIVES = 64, MOST_UNROLL = 16, MOST_COPIES = 64 };
+enum {
+    MOST_ARGUMENTS = 24,
+    NAME = sizeof(((sp_special_loop *)0)->name),
+    MOST_PRIMITIVES = 64,
+    MOST_UNROLL = 16,
+    MOST_COPIES = 64
+};
 
 #define MOST_STEP                                                                                            \
     ((int64_t)1 << 40) /* values of an index in one step of a loop: as many as an index has at most */
 
 typedef struct step {
-    char name[16];
+    char name[NAME];
     int n;
-    char arg[MOST_ARGUMENTS][16];
+    char arg[MOST_ARGUMENTS][NAME];
     char text[80]; /* for messages */
 } step;
 
@@ -349,13 +355,13 @@ static void skip(const char **p)
     while (**p == ' ' || **p == '\n' || **p == '\t' || **p == ';') (*p)++;
 }
 
-static bool word(const char **p, char out[16])
+static bool word(const char **p, char out[NAME])
 {
     size_t n = 0;
     while (**p == ' ') (*p)++;
     while (((*p)[n] >= 'a' && (*p)[n] <= 'z') || ((*p)[n] >= 'A' && (*p)[n] <= 'Z') ||
            ((*p)[n] >= '0' && (*p)[n] <= '9') || (*p)[n] == '_')
-        if (++n == 16) return false;
+        if (++n == NAME) return false;
     memcpy(out, *p, n);
     out[n] = 0;
     *p += n;

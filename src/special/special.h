@@ -56,7 +56,7 @@ typedef struct sp_special_index {
 } sp_special_index;
 
 typedef struct sp_special_operand {
-    char name[24];
+    char name[20];
     int rank;
     bool read, written;
     int64_t dim[SPARTA_RANK]; /* -1: not known yet */
@@ -94,7 +94,7 @@ typedef struct sp_special_digit {
 } sp_special_digit;
 
 typedef struct sp_special_loop {
-    char name[16];
+    char name[28];
     sp_nest_over
         over; /* COUNT: all values of its part of an index; SEGMENT: positions of a level; MERGE: those at a coordinate that is known */
     sp_nest_binding bind;   /* SERIAL, VECTOR or UNROLL; */

@@ -213,12 +213,13 @@ static void bounds(const writer *w, int at, const char *from, const char *to, co
         snprintf(first, SP_WRITE_SHARE, "%s", from);
         snprintf(end, SP_WRITE_SHARE, "%s", to);
     } else if (!strcmp(from, "0")) {
-        snprintf(first, SP_WRITE_SHARE, "share(%s, a->part, a->parts, %s)", to, unit);
-        snprintf(end, SP_WRITE_SHARE, "share(%s, a->part + 1, a->parts, %s)", to, unit);
+        snprintf(first, SP_WRITE_SHARE, "share(%s, args->part, args->parts, %s)", to, unit);
+        snprintf(end, SP_WRITE_SHARE, "share(%s, args->part + 1, args->parts, %s)", to, unit);
     } else {
-        snprintf(first, SP_WRITE_SHARE, "%s + share(%s - (%s), a->part, a->parts, %s)", from, to, from, unit);
-        snprintf(end, SP_WRITE_SHARE, "%s + share(%s - (%s), a->part + 1, a->parts, %s)", from, to, from,
+        snprintf(first, SP_WRITE_SHARE, "%s + share(%s - (%s), args->part, args->parts, %s)", from, to, from,
                  unit);
+        snprintf(end, SP_WRITE_SHARE, "%s + share(%s - (%s), args->part + 1, args->parts, %s)", from, to,
+                 from, unit);
     }
 }
 
@@ -316,21 +317,21 @@ static void turns(const writer *from, int at, const char *first, const char *las
 {
     writer w = *from;
     const int n = w.n->loop[at].vectors;
-    LINE(&w, "long q = %s;", first);
+    LINE(&w, "long next = %s;", first);
     LINE(&w, "const long end%d = %s;", at, last);
     for (int tail = 0; tail < 2; tail++) {
         writer in = w;
         in.opened = 0;
         if (tail)
-            OPEN(&in, "for (; q < end%d; q++)", at);
+            OPEN(&in, "for (; next < end%d; next++)", at);
         else
-            OPEN(&in, "for (; q + %d <= end%d; q += %d)", n, at, n);
+            OPEN(&in, "for (; next + %d <= end%d; next += %d)", n, at, n);
         for (int t = 0; t < (tail ? 1 : n); t++) {
             writer one = in;
             one.opened = 0;
             one.turn = t;
             if (!tail) sp_write_block(&one);
-            LINE(&one, t ? "const long %s = q + %d;" : "const long %s = q;", q, t);
+            LINE(&one, t ? "const long %s = next + %d;" : "const long %s = next;", q, t);
             at_position(&one, at, q, coordinate);
         }
         sp_write_close(&in);
@@ -524,10 +525,10 @@ static void function(const sp_special *s, int number, const char *prefix, sp_tex
     *w = (writer){.s = s, .n = n, .out = out, .number = number, .last = -1};
     sp_text_printf(out, "\n/* nest %d: ", number);
     print_nest(s, n, out);
-    sp_text_printf(out, " */\nKERNEL void %s%d(const struct sp_special_args *a)\n{\n", prefix, number);
+    sp_text_printf(out, " */\nKERNEL void %s%d(const struct sp_special_args *args)\n{\n", prefix, number);
     w->indent = 1;
     sp_write_declare(w);
-    if (!sp_special_shares(n)) LINE(w, "if (a->part) return;");
+    if (!sp_special_shares(n)) LINE(w, "if (args->part) return;");
     sp_write_settle(w, -1);
     walk(w, 0);
     sp_write_close(w);

@@ -6,14 +6,19 @@
 #include <string.h>
 
 /* ------------------------------------------------------------------ names and sizes */
+/* The text has names of its own that begin as those of such an operand would: sizes n_i, ends end_k, sums sum0_1. Those of an index are a letter
+ * and digits, so nothing else in the text is. */
+static bool taken(const char *name)
+{
+    return !strcmp(name, "n") || !strcmp(name, "end") ||
+           (!strncmp(name, "sum", 3) && strspn(name + 3, "0123456789") == strlen(name + 3));
+}
+
 void sp_write_name(const writer *w, int use, char out[48])
 {
     const int again = sp_special_again(w->n, use);
     const char *name = w->s->operand[w->n->use[use].operand].name;
-    if (again)
-        snprintf(out, 48, "%.20s_%d", name, again + 1);
-    else
-        snprintf(out, 48, "%.20s", name);
+    snprintf(out, 48, again ? "%s%s_%d" : "%s%s", name, taken(name) ? "_" : "", again + 1);
 }
 
 /* Part (index % modulus) / weight of an index has so many values, when no block is cut short. */
@@ -663,12 +668,12 @@ static void declare_leaf(writer *w, const char *name, const sp_special_operand *
     const int levels = f ? f->n : o->rank;
     for (int l = 0; l < levels; l++) {
         const sp_level *v = f ? &f->level[l] : NULL;
-        if (sized(v, l)) LINE(w, "const long %s_n%d = a->size[%d];", name, l, sizes + l);
+        if (sized(v, l)) LINE(w, "const long %s_n%d = args->size[%d];", name, l, sizes + l);
         if (v && sp_level_table[v->kind].has_pos)
-            LINE(w, "const %s *const %s_pos%d = a->array[%d];", index_type(v->pos), name, l,
+            LINE(w, "const %s *const %s_pos%d = args->array[%d];", index_type(v->pos), name, l,
                  first + 1 + 2 * l);
         if (v && sp_level_table[v->kind].crd_kind != SP_CRD_NONE)
-            LINE(w, "const %s *const %s_crd%d = a->array[%d];",
+            LINE(w, "const %s *const %s_crd%d = args->array[%d];",
                  v->crd_bits || v->kind == SP_LEVEL_BITMAP ? "unsigned char" : index_type(v->crd), name, l,
                  first + 2 + 2 * l);
     }
@@ -681,7 +686,7 @@ void sp_write_declare(writer *w)
     for (int i = 0; i < w->s->indices; i++) {
         bool used = false;
         for (int u = 0; u < n->uses; u++) used |= sp_special_uses(w->s, &n->use[u], i);
-        if (used) LINE(w, "const long n_%s = a->size[%d];", w->s->index[i].name, i);
+        if (used) LINE(w, "const long n_%s = args->size[%d];", w->s->index[i].name, i);
     }
     for (int u = 0; u < n->uses - 1; u++) own |= n->use[u].operand == sp_special_target(n)->operand;
     for (int u = 0; u < n->uses; u++) {
@@ -693,7 +698,7 @@ void sp_write_declare(writer *w)
              leaf++) {
             snprintf(part, sizeof part, found ? "%s_p%d" : "%s", name, leaf);
             if (!result || o->like < 0) declare_leaf(w, part, o, leaf);
-            LINE(w, "%sfloat *%sconst %s_values = a->array[%d];", result ? "" : "const ",
+            LINE(w, "%sfloat *%sconst %s_values = args->array[%d];", result ? "" : "const ",
                  own ? "" : "restrict ", part, o->array + leaf * (1 + 2 * SP_LEVELS));
         }
     }

@@ -18,6 +18,7 @@ static void wrong_expressions(void **state)
         {"C(I) = A(i)", "an index is one small letter"},
         {"C(i) = A(int)", "an index is one small letter"},
         {"C(i) = A(i)*/B(i)", "an operand, a number or '(' is missing"},
+        {"C(i) = abcdefghijklmnopqrst(i)", "more than 19 characters"},
         {"C(i+1) = A(i)", "plain indices alone"},
         {"C(i,i) = A(i)", "stands twice"},
         {"C(i) = A(i)*A(i,j)", "A has 2 indices here and 1 before"},
@@ -345,6 +346,16 @@ static void chosen_kernels_on_every_target(void **state)
         run_on(t, "C(i,l) = A(i,j,k)*X(j,l)*Y(k,l)", (const char *const[]){"A", "csf", NULL});
         run_on(t, "s = A(i,j)*B(i,j)", (const char *const[]){"A", "csr", "B", "csc", NULL});
         run_on(t, "s = A(i,j)*B(i,j)", (const char *const[]){"A", "csr", "B", "bitmap", NULL});
+        /* names that the text has, too, or that begin alike */
+        run_on(t, "y(q) = A(q,j)*x(j)", (const char *const[]){"A", "csr", NULL});
+        run_on(t, "y(a,k) = A(a,j)*x(j,k)", (const char *const[]){"A", "csr", NULL});
+        run_on(t, "y(v) = n*end*x(v)", NULL);
+        run_on(t, "y(i) = n(i,n1)", NULL);
+        run_on(t, "y(i) = sum0(i,j)", (const char *const[]){"sum0", "dcsr", NULL});
+        run_on(t, "s = abcdefgh1(i,j)*abcdefgh2(i,j)",
+               (const char *const[]){"abcdefgh1", "csr", "abcdefgh2", "csr", NULL});
+        run_scheduled(t, 0, "s = A(i,j)*A(j,i)*A2(i,j)", (const char *const[]){"A", "csr", "A2", "csr", NULL},
+                      NULL);
     }
 }
 
