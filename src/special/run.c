@@ -56,6 +56,19 @@ static bool added_to(const sp_special *s, int operand)
     return adds;
 }
 
+/* A result with another's pattern begins as 0: there may be no place for what was given. */
+static sparta_status check_empty(const sp_special *s, const sp_special_operand *o, const sparta_tensor *given)
+{
+    const float *x = given->data;
+    for (int64_t i = 0; x && i < sparta_tensor_elements(given); i++)
+        if (x[i] != 0)
+            return sp_fail(s->cx, SPARTA_E_UNSUPPORTED,
+                           "expression: %s has the pattern of %s and begins as 0, and values are given for "
+                           "it; leave its format out, or its values",
+                           o->name, s->operand[o->like].name);
+    return SPARTA_OK;
+}
+
 static sparta_status place_operand(sp_special_kernel *k, int at, const sparta_tensor *given)
 {
     sp_special *s = k->s;
@@ -63,11 +76,8 @@ static sparta_status place_operand(sp_special_kernel *k, int at, const sparta_te
     SP_TRY(check_operand(s, o, given));
     if (!o->written && !given->data && sparta_tensor_elements(given))
         return sp_fail(s->cx, SPARTA_E_USAGE, "expression: %s is read and nothing is given for it", o->name);
-    if (o->like >= 0 && given->data && added_to(s, at))
-        return sp_fail(s->cx, SPARTA_E_UNSUPPORTED,
-                       "expression: %s has the pattern of %s and starts from 0; nothing can be given for it",
-                       o->name, s->operand[o->like].name);
-    if (o->like >= 0) return SPARTA_OK; /* after the one that it is like */
+    if (o->like >= 0) /* placed after the one that it is like */
+        return added_to(s, at) ? check_empty(s, o, given) : SPARTA_OK;
     sparta_tensor *t = &k->dense[at];
     SP_TRY(sp_tensor_alloc(s->cx, SPARTA_F32, o->rank, o->dim, t));
     if (given->data) memcpy(t->data, given->data, (size_t)sparta_tensor_elements(t) * 4);

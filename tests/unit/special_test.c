@@ -152,6 +152,27 @@ static void too_much_is_refused_before_it_is_built(void **state)
     sp_special_free(s);
 }
 
+/* What a result with another's pattern held before has no place in it. */
+static void patterns_begin_empty(void **state)
+{
+    (void)state;
+    sp_special_kernel k;
+    static float x[4] = {1, 0, 0, 2}, y[4];
+    sparta_tensor operand[SP_SPECIAL_OPERANDS] = {
+        {.dtype = SPARTA_F32, .rank = 2, .dim = {2, 2}, .stride = {2, 1}, .data = x},
+        {.dtype = SPARTA_F32, .rank = 2, .dim = {2, 2}, .stride = {2, 1}, .data = x}};
+    sp_special *s = expression("C(i,j) += 2*S(i,j)", (const char *const[]){"S", "csr", "C", "csr", NULL});
+    ok(sp_special_shape(s, 1, operand[1].dim));
+    ok(sp_special_sized(s));
+    ok(sp_special_lower(s));
+    fails_saying(SPARTA_E_UNSUPPORTED, "begins as 0", sp_special_bind(s, operand, &k));
+    sp_special_close(&k);
+    operand[0].data = y;
+    ok(sp_special_bind(s, operand, &k));
+    sp_special_close(&k);
+    sp_special_free(s);
+}
+
 /* ------------------------------------------------------------------ schedules */
 static void every_rule_of_schedules(void **state)
 {
@@ -442,6 +463,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(formats_that_do_not_fit, enter, leave),
         cmocka_unit_test_setup_teardown(sizes_that_do_not_fit, enter, leave),
         cmocka_unit_test_setup_teardown(too_much_is_refused_before_it_is_built, enter, leave),
+        cmocka_unit_test_setup_teardown(patterns_begin_empty, enter, leave),
         cmocka_unit_test_setup_teardown(every_rule_of_schedules, enter, leave),
         cmocka_unit_test_setup_teardown(golden_texts, enter, leave),
         cmocka_unit_test_setup_teardown(chosen_kernels_on_every_target, enter, leave),
