@@ -193,7 +193,8 @@ def _largest(x, part, dim):
     import torch
 
     size = x.shape[dim]
-    most = math.ceil(float(part[:-1]) / 100 * size) if isinstance(part, str) else part
+    share = float(part[:-1]) * (size / 100) if isinstance(part, str) else 0.0
+    most = math.ceil(share - share * 1e-12) if isinstance(part, str) else part  # as the library counts: 7 % of 100 are 7
     kept = x.topk(min(most, size), dim).indices
     return torch.zeros(x.shape, dtype=torch.bool, device=x.device).scatter(dim, kept, True)
 

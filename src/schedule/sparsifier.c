@@ -143,9 +143,10 @@ int64_t sp_schedule_part(const sp_schedule_arg *a, int64_t features)
 {
     double share;
     int64_t count;
-    if (percent(a->text, &share))
-        count = (int64_t)ceil(share / 100 * (double)features);
-    else if (!sp_parse_int(a->text, &count))
+    if (percent(a->text, &share)) { /* 7 % of 100 are 7, whatever rounding makes of 0.07 */
+        share *= (double)features / 100;
+        count = (int64_t)ceil(share - share * 1e-12);
+    } else if (!sp_parse_int(a->text, &count))
         count = features;
     return SP_MAX(1, SP_MIN(count, features));
 }

@@ -142,8 +142,8 @@ static void parts(void **state)
     static const struct {
         const char *text;
         int64_t of, is;
-    } cases[] = {{"1", 8, 1},    {"9", 8, 8},      {"25%", 8, 2}, {"26%", 8, 3},
-                 {"100%", 8, 8}, {"0.001%", 8, 1}, {"5", 1, 1}};
+    } cases[] = {{"1", 8, 1},      {"9", 8, 8}, {"25%", 8, 2},  {"26%", 8, 3},        {"100%", 8, 8},
+                 {"0.001%", 8, 1}, {"5", 1, 1}, {"7%", 100, 7}, {"16.1%", 1000, 161}, {"16.1%", 1001, 162}};
     for (size_t i = 0; i < SP_COUNT(cases); i++)
         assert_int_equal(sp_schedule_part(&(sp_schedule_arg){.text = cases[i].text}, cases[i].of),
                          cases[i].is);
