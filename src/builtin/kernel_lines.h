@@ -210,7 +210,6 @@ LOGIC(either, p | q)
 LOGIC(differ, p ^ q)
 LOGIC(neither, ~(p | q))
 
-/* y *= a x */
 /* As signed numbers, which vectors compare: magnitudes have no bit 31. */
 INLINE int32_t magnitude(const float *x)
 {
@@ -240,6 +239,7 @@ static void thin(float *restrict y, const float *restrict x, int64_t n, uint32_t
     for (int64_t i = 0; i < n; i++) y[i] = magnitude(x + i) >= (int32_t)least ? x[i] : 0;
 }
 
+/* y *= a x */
 static void multiply_by(float *restrict y, const float *restrict x, int64_t n, float a)
 {
     for (int64_t i = 0; i < n; i++) y[i] *= a * x[i];
