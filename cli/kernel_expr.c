@@ -35,7 +35,8 @@ static sparta_status read_sizes(job *j)
         int64_t size;
         SP_TRY(cli_cut(j->c, CLI_DIM, v->value[i], &name, &text));
         if (!sp_parse_int(text, &size) || size < 0 || size > (int64_t)1 << 40)
-            return sp_fail(j->c->cx, SPARTA_E_USAGE, "kernel: --dim %s=%s: give a whole number", name, text);
+            return sp_fail(j->c->cx, SPARTA_E_USAGE,
+                           "kernel: --dim %s=%s: give a whole number from 0 to %lld", name, text, 1LL << 40);
         SP_TRY(sp_special_size(j->s, name, size));
     }
     return SPARTA_OK;
