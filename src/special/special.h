@@ -21,7 +21,7 @@
  *
  * What is skipped. A factor that is not stored makes its term 0, whatever the other factors are (infinities too): such operands are needed, and loops
  * run over what they store. The first needed operand leads; an index that it binds is searched for in the others. Of operands that are not
- * needed (one side of a maximum) the element is looked up, or is 0. Blocks multiply their stored zeros.
+ * needed (one side of a maximum) the element is looked up, or is 0. Blocks, diagonals and rows that are filled up multiply their stored zeros.
  *
  * An index is bound by its parts: a level i/4 binds one, i%4 the other. A part is (i % modulus) / weight (modulus 0: none). The loops
  * of a nest bind every part of every index once, so that any order is right in which a level comes after those above it.
