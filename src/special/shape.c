@@ -184,6 +184,7 @@ static sparta_status axis_range(const sp_special *s, const sp_nest_axis *x, int6
             !sp_int_add(*low, most < 0 ? most : 0, low) || !sp_int_add(*high, most > 0 ? most : 0, high))
             return sp_fail(s->cx, SPARTA_E_SHAPE, "expression: sizes are too large");
     }
+    if (*high == INT64_MAX) return sp_fail(s->cx, SPARTA_E_SHAPE, "expression: sizes are too large");
     return SPARTA_OK;
 }
 

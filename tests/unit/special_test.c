@@ -116,6 +116,10 @@ static void sizes_that_do_not_fit(void **state)
     ok(sp_special_size(s, "p", 3));
     fails_saying(SPARTA_E_SHAPE, "from -1 to 8", sp_special_sized(s));
     sp_special_free(s);
+    s = expression("y(i) = x(i,j)*z(8*j+7)", NULL);
+    ok(sp_special_shape(s, sp_special_find(s, "x"), (const int64_t[]){0, (int64_t)1 << 60}));
+    fails_saying(SPARTA_E_SHAPE, "too large", sp_special_sized(s));
+    sp_special_free(s);
     s = expression("y(i,j) = x(i+p,j+q)*w(p,q)", NULL);
     ok(sp_special_shape(s, sp_special_find(s, "x"), (const int64_t[]){10, 20}));
     ok(sp_special_shape(s, sp_special_find(s, "w"), (const int64_t[]){3, 5}));
