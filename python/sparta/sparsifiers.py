@@ -67,6 +67,8 @@ class TopK(Sparsifier):
     tensor([[False,  True, False]])
     >>> TopK("50%").mask(torch.tensor([[1.0, -3.0, 2.0]]))
     tensor([[False,  True,  True]])
+    >>> TopK(2).mask(torch.tensor([[1.0, -1.0, 1.0]]))  # of equals the first
+    tensor([[ True,  True, False]])
     """
 
     def __init__(self, k: int | str = 1, dim: int = -1, expect: int | str | None = None):
@@ -195,7 +197,7 @@ def _largest(x, part, dim):
     size = x.shape[dim]
     share = float(part[:-1]) * (size / 100) if isinstance(part, str) else 0.0
     most = math.ceil(share - share * 1e-12) if isinstance(part, str) else part  # as the library counts: 7 % of 100 are 7
-    kept = x.topk(min(most, size), dim).indices
+    kept = x.sort(dim=dim, descending=True, stable=True).indices.narrow(dim, 0, min(most, size))  # of equals the first, which topk does not promise
     return torch.zeros(x.shape, dtype=torch.bool, device=x.device).scatter(dim, kept, True)
 
 
