@@ -98,19 +98,16 @@ static sparta_status judge(sparta_ctx *cx, const sp_compiler *c, sparta_status r
 {
     char line[320];
     if (ran == SPARTA_E_CANCELLED || ran == SPARTA_E_MEMORY) return ran;
-    if (ran)
-        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s; the portable kernels run instead",
-                       sparta_message(cx));
+    if (ran) return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s", sparta_message(cx));
     if (code == 0) return SPARTA_OK;
     if (code == TIMED_OUT) {
         remember(c, true);
-        return sp_fail(cx, SPARTA_E_COMPILER,
-                       "compiler: %s took longer than %g s and was stopped; the portable kernels run instead",
-                       c->path, time_limit());
+        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s took longer than %g s and was stopped", c->path,
+                       time_limit());
     }
     gist(said, line, sizeof line);
-    return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s failed (%s %d): %s; the portable kernels run instead",
-                   c->path, code < 0 ? "signal" : "exit", code < 0 ? -code : code, line);
+    return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s failed (%s %d): %s", c->path,
+                   code < 0 ? "signal" : "exit", code < 0 ? -code : code, line);
 }
 
 static sparta_status run(sparta_ctx *cx, const sp_compiler *c, const char *const *argv, const char *folder,
@@ -144,19 +141,15 @@ static sparta_status choose(sparta_ctx *cx, sp_device device, sp_compiler *out)
 {
     const char *const *usual = toolchain[device].usual;
     const char *given = sp_ctx_options_of(cx)->compiler;
-    if (given && !given[0])
-        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: switched off; the portable kernels run instead");
+    if (given && !given[0]) return sp_fail(cx, SPARTA_E_COMPILER, "compiler: switched off");
     if (given && given[0] != '/')
-        return sp_fail(cx, SPARTA_E_COMPILER,
-                       "compiler: %s is no absolute path; the portable kernels run instead", given);
+        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s is no absolute path", given);
     if (given && !is_program(out, given))
-        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s is no program; the portable kernels run instead",
-                       given);
+        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s is no program", given);
     if (given) return SPARTA_OK;
     for (size_t i = 0; i < SP_COUNT(toolchain[device].usual) && usual[i]; i++)
         if (is_program(out, usual[i])) return SPARTA_OK;
-    return sp_fail(cx, SPARTA_E_COMPILER,
-                   "compiler: none found; the portable kernels run instead; install gcc for fast ones");
+    return sp_fail(cx, SPARTA_E_COMPILER, "compiler: none found; install gcc");
 }
 
 static sparta_status ask_version(sparta_ctx *cx, sp_compiler *c)
@@ -180,9 +173,7 @@ sparta_status sp_compiler_find(sparta_ctx *cx, sp_device device, sp_compiler *ou
     SP_TRY(choose(cx, device, &c));
     if (!look_up(&c, &hangs)) SP_TRY(ask_version(cx, &c));
     if (hangs && !c.version[0])
-        return sp_fail(cx, SPARTA_E_COMPILER,
-                       "compiler: %s hung before and is not tried again; the portable kernels run instead",
-                       c.path);
+        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s hung before and is not tried again", c.path);
     *out = c;
     return SPARTA_OK;
 }
@@ -221,9 +212,7 @@ sparta_status sp_compiler_run(sparta_ctx *cx, const sp_compiler *c, sp_target ta
     sp_compiler again = *c;
     bool hangs;
     if (look_up(&again, &hangs) && hangs)
-        return sp_fail(cx, SPARTA_E_COMPILER,
-                       "compiler: %s hung before and is not tried again; the portable kernels run instead",
-                       c->path);
+        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s hung before and is not tried again", c->path);
     sp_text said;
     sp_text_init(&said, cx);
     sparta_status status = compile(cx, c, target, folder, NULL, &said);

@@ -36,8 +36,7 @@ static void make_key(const sp_compiler *c, sp_target target, const char *text, u
 static sparta_status cannot(sparta_ctx *cx, const char *what, int error)
 {
     if (error == ENOMEM) return sp_ctx_status(cx);
-    return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s: %s; the portable kernels run instead", what,
-                   strerror(error));
+    return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s: %s", what, strerror(error));
 }
 
 static sparta_status compile_in(sparta_ctx *cx, const sp_compiler *c, sp_target target, const char *text,
@@ -59,9 +58,7 @@ static sparta_status compile(sparta_ctx *cx, const sp_cache *cache, const sp_com
 {
     char folder[600];
     sparta_status status = sp_temp_create(cx, cache, folder, sizeof folder);
-    if (status == SPARTA_E_IO)
-        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s; the portable kernels run instead",
-                       sparta_message(cx));
+    if (status == SPARTA_E_IO) return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s", sparta_message(cx));
     SP_TRY(status);
     status = compile_in(cx, c, target, text, folder, bytes, size);
     sp_temp_remove(folder);
@@ -116,9 +113,8 @@ static sparta_status from_compiler(sparta_ctx *cx, const request *r, const sp_ob
     if (status == SPARTA_OK) sp_entry_write(cx, &r->cache, r->key, bytes, size);
     sp_free(cx, bytes);
     if (status != SPARTA_E_FORMAT && status != SPARTA_E_IO) return status;
-    return sp_fail(cx, SPARTA_E_COMPILER,
-                   "compiler: what %s made does not load: %s; the portable kernels run instead",
-                   r->compiler.path, sparta_message(cx));
+    return sp_fail(cx, SPARTA_E_COMPILER, "compiler: what %s made does not load: %s", r->compiler.path,
+                   sparta_message(cx));
 }
 
 static sparta_status climb(sparta_ctx *cx, request *r, const sp_object **found, sp_jit_rung *rung)
