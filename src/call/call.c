@@ -17,6 +17,7 @@ sparta_status sp_call_bind(sparta_ctx *cx, sp_arena *arena, const sp_node *node,
         if (!sp_panel_takes(c.kernel, node->op))
             return sp_fail(cx, SPARTA_E_FORMAT, "%s: kernel '%s' does not compute %s", node->name, name,
                            sp_builtin_row(node->op)->name);
+        if (!object && c.kernel->otherwise) c.kernel = c.kernel->otherwise;
         c.entry = c.kernel->portable;
         if (!object && !c.entry) c.kernel = NULL;
         snprintf(symbol, sizeof symbol, "sp_kernel_%s", name);

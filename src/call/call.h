@@ -1,6 +1,6 @@
 /* call: one bound kernel: an operator, the code that runs it, and what it works on.
  *
- *   entry     compiled code from a package or the jit, else the portable kernel of room panel (generated ones have none), else the builtin reference
+ *   entry     compiled code from a package or the jit, else the portable kernel of room panel (generated ones have none, or another one in their place), else the builtin reference
  *   job       operands and sizes (panel.h); a builtin takes its operands as row-major tensors
  *
  * Steps of a package, operators by themselves (operator.h), the tuner's candidates and `kernel bench` all execute calls, so what is timed is what runs. A call knows

@@ -78,12 +78,12 @@ static sparta_status choose_other(lowering *l, lower_node *ln)
 static sparta_status choose(lowering *l, lower_node *ln)
 {
     SP_TRY(sp_lower_pin(l->cx, l->request->obeyed, ln->node, &ln->pin));
-    SP_TRY(sp_lower_asked(l->cx, ln, l->request->options.limit));
+    SP_TRY(sp_lower_asked(l->cx, ln, l->target[SP_DEVICE_CPU], l->request->options.limit));
     if (ln->task.mask && sp_implement_tokens(ln->node->in[0]))
         SP_TRY(sp_lower_contest(l, ln));
     else if (sp_lower_first(&ln->task)->kernel)
         SP_TRY(choose_other(l, ln));
-    if (ln->pin && ln->im != ln->pin->implement) return sp_lower_pin_failed(l->cx, ln);
+    if (ln->pin && (!ln->im || !sp_lower_meets(ln->pin, ln->im))) return sp_lower_pin_failed(l->cx, ln);
     if (!ln->im) ln->im = ln->way[SP_LAYOUT_ROWS].im ? ln->way[SP_LAYOUT_ROWS].im : sp_lower_first(&ln->task);
     sp_lower_reason(ln, l->peak);
     return SPARTA_OK;

@@ -88,6 +88,11 @@ static sparta_status measure_builtin(contest *x, entrant *e)
     return SPARTA_OK;
 }
 
+static bool generated(const sp_implement *im)
+{
+    return im->kernel && (sp_panel_find(im->kernel)->generated || sp_panel_find(im->kernel)->otherwise);
+}
+
 /* What the row takes: remembered, or timed now. */
 static sparta_status measure(contest *x, entrant *e)
 {
@@ -96,7 +101,7 @@ static sparta_status measure(contest *x, entrant *e)
     e->remembered = e->us > 0;
     if (e->remembered) return SPARTA_OK;
     if (!e->c.im->kernel) return measure_builtin(x, e);
-    if (sp_implement_generates(e->c.im) && !e->c.object) return SPARTA_OK; /* no code, and nothing else */
+    if (generated(e->c.im) && !e->c.object) return SPARTA_OK; /* no code, and nothing else */
     SP_TRY(check(x, e));
     /* dense is slower, and timed once a shape; what is no product has little to choose from */
     if (e->c.found.ok)
@@ -185,7 +190,7 @@ static sparta_status second_turn(contest *x)
 /* Is this the pinned row, and its point one that was asked for, by name or by the format that it stores? */
 static bool pinned(sparta_ctx *cx, const lower_node *ln, const sp_implement *im)
 {
-    if (im != ln->pin->implement) return false;
+    if (!sp_lower_meets(ln->pin, im)) return false;
     if (!im->space || !ln->pin->format) return sp_point_has(ln->task.point, ln->pin->point);
     sp_text text;
     sp_text_init(&text, cx);

@@ -65,7 +65,7 @@ static sparta_status predict(sparta_ctx *cx, sp_tune_db *db, lower_node *ln)
     }
     if (product) sp_recall_close(&recall);
     if (ln->pin && !ln->im) snprintf(ln->task.point, sizeof ln->task.point, "%s", ln->pin->point);
-    if (ln->pin) ln->im = ln->pin->implement;
+    if (ln->pin && !(ln->im && sp_lower_meets(ln->pin, ln->im))) ln->im = ln->pin->implement;
     for (int i = 0; i < sp_implement_count() && !ln->im; i++)
         if (sp_implement_matches(sp_implement_row(i), &ln->task)) ln->im = sp_implement_row(i);
     sp_lower_reason(ln, 0);
@@ -99,7 +99,7 @@ static sparta_status foresee(const survey *v, sp_node *n, lower_node *out)
     out->node = n;
     SP_TRY(sp_lower_task(v->cx, v->g, n, sp_target_best(SP_DEVICE_CPU), out));
     SP_TRY(sp_lower_pin(v->cx, v->obeyed, n, &out->pin));
-    SP_TRY(sp_lower_asked(v->cx, out, v->obeyed ? v->obeyed->limit : 0));
+    SP_TRY(sp_lower_asked(v->cx, out, sp_target_best(SP_DEVICE_CPU), v->obeyed ? v->obeyed->limit : 0));
     out->task.stat = v->stats[n->out[0]->id];
     return predict(v->cx, v->db, out);
 }

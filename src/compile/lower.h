@@ -142,7 +142,12 @@ sparta_status sp_lower_pin(sparta_ctx *cx, const sp_obeyed *o, const sp_node *n,
                            const sp_effect **out) SP_MUST;
 /* The format that a pin to the walker asks for, into the task: it must hold the weight, and store at most `limit` slots an element
  * (0: the default). Failures name the clause. */
-sparta_status sp_lower_asked(sparta_ctx *cx, lower_node *ln, double limit) SP_MUST;
+sparta_status sp_lower_asked(sparta_ctx *cx, lower_node *ln, sp_target target, double limit) SP_MUST;
+/* Is the pin met by this row: it itself, or another that stores any format, where it does? */
+static inline bool sp_lower_meets(const sp_effect *pin, const sp_implement *im)
+{
+    return im == pin->implement || (sp_implement_stores_any(im) && sp_implement_stores_any(pin->implement));
+}
 /* The pinned implement cannot run the layer: E_UNSUPPORTED with the place of the clause and why. */
 sparta_status sp_lower_pin_failed(sparta_ctx *cx, const lower_node *ln) SP_MUST;
 sparta_status sp_lower_pins_used(sparta_ctx *cx, const sp_obeyed *o) SP_MUST; /* every pin found its layer? */

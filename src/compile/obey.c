@@ -252,7 +252,8 @@ static sparta_status pin(const job *j, const sp_schedule_clause *c, sp_effect *e
     if (!e->implement)
         return sp_fail(j->cx, SPARTA_E_UNSUPPORTED, "format %.200s of '%.100s': no implement stores it so",
                        c->text, j->name);
-    if (e->implement == &sp_implement_walk && sp_store_measure(j->cx, &asked, &w, NULL, &stats) != SPARTA_OK)
+    if (sp_implement_stores_any(e->implement) &&
+        sp_store_measure(j->cx, &asked, &w, NULL, &stats) != SPARTA_OK)
         return sp_fail_in(j->cx, "'%.100s'", j->name);
     sp_text_init(&canonical, j->cx);
     sp_format_print(&asked, &canonical);
@@ -265,7 +266,7 @@ static sparta_status pin(const job *j, const sp_schedule_clause *c, sp_effect *e
 
 static bool runs_layers(const sp_implement *im)
 {
-    return im->kernel && im != &sp_implement_walk && sp_panel_multiplies(sp_panel_find(im->kernel));
+    return im->kernel && !sp_implement_stores_any(im) && sp_panel_multiplies(sp_panel_find(im->kernel));
 }
 
 static sparta_status unknown_implement(const job *j, const char *name)

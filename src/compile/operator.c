@@ -60,7 +60,9 @@ static sparta_status by_format(making *m, const sp_format *f, const char *text, 
         return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
                        "operator: %.100s skips products with 0, which a strict context does not allow", text);
     t->asked = true;
-    if (*im == &sp_implement_walk) t->format = text; /* no other needs it, and this one never competes */
+    if (!sp_implement_stores_any(*im)) return SPARTA_OK; /* no other needs it */
+    SP_TRY(sp_implement_ask(m->cx, text, NULL, sp_target_best(SP_DEVICE_CPU), t));
+    if (t->special) *im = &sp_implement_generated_linear;
     return SPARTA_OK;
 }
 
@@ -109,7 +111,7 @@ static sparta_status choose_dense(making *m, lower_node *ln)
     sparta_status s = contest(m, ln);
     ln->pin = NULL;
     SP_TRY(s);
-    if (pin.implement && ln->im != pin.implement)
+    if (pin.implement && (!ln->im || !sp_lower_meets(&pin, ln->im)))
         return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
                        "operator: %s%s%s does not run \"%.100s\" with these types and sizes",
                        pin.implement->name, *pin.point ? " at " : "", pin.point, m->spec->expression);

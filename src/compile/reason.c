@@ -66,14 +66,15 @@ static void thin_input(lower_node *ln)
                  share, how(ln), ln->sparse_us, ln->dense_us);
 }
 
-/* A format that only the walker runs: the price of it. */
+/* A format that nobody wrote a kernel for: what runs it, and the price. */
 static void walked(lower_node *ln)
 {
     char *out = ln->reason;
     const size_t size = sizeof ln->reason;
     const bool slower = ln->us > ln->dense_us;
-    const int n = snprintf(out, size, "format %.100s%s has no kernel of its own: run by the generic walker",
-                           ln->pin->text, strlen(ln->pin->text) > 100 ? "..." : "");
+    const int n = snprintf(out, size, "format %.100s%s has no kernel of its own: %s", ln->pin->text,
+                           strlen(ln->pin->text) > 100 ? "..." : "",
+                           ln->im == &sp_implement_walk ? "run by the generic walker" : "one is generated");
     if (ln->us > 0 && ln->dense_us > 0)
         snprintf(out + n, size - (size_t)n, ", %.2f x %s than dense (%s: %.1f us, %.1f us dense)",
                  slower ? ln->us / ln->dense_us : ln->dense_us / ln->us, slower ? "slower" : "faster",
@@ -103,7 +104,7 @@ void sp_lower_reason(lower_node *ln, double peak)
         snprintf(ln->reason, sizeof ln->reason, "product of two activations: nothing to prune");
         return;
     }
-    if (ln->pin && ln->im == &sp_implement_walk) {
+    if (ln->pin && sp_implement_stores_any(ln->im)) {
         walked(ln);
         return;
     }

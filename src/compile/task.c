@@ -63,14 +63,15 @@ void sp_lower_forget(sparta_ctx *cx, lower_node *ln)
     sp_implement_task_free(cx, &ln->task);
 }
 
-sparta_status sp_lower_asked(sparta_ctx *cx, lower_node *ln, double limit)
+sparta_status sp_lower_asked(sparta_ctx *cx, lower_node *ln, sp_target target, double limit)
 {
     const sp_effect *pin = ln->pin;
     sparta_tensor w;
     sp_format format;
     sp_store_stats stats = {0};
     ln->task.asked = pin != NULL;
-    if (!pin || pin->implement != &sp_implement_walk || !sp_implement_weight(ln->node, &w)) return SPARTA_OK;
+    if (!pin || !sp_implement_stores_any(pin->implement) || !sp_implement_weight(ln->node, &w))
+        return SPARTA_OK;
     sparta_status s = sp_format_parse(cx, pin->format, &format);
     if (s == SPARTA_OK) s = sp_format_check(cx, &format, 2, w.dim); /* merged layers have another shape */
     if (s == SPARTA_OK) s = sp_store_measure(cx, &format, &w, ln->task.mask, &stats);
@@ -79,8 +80,7 @@ sparta_status sp_lower_asked(sparta_ctx *cx, lower_node *ln, double limit)
         sp_fail_in(cx, "format %.100s of '%.100s'", pin->text, ln->node->name);
         return sp_lower_fail_at(cx, pin->at);
     }
-    ln->task.format = pin->format;
-    return SPARTA_OK;
+    return sp_implement_ask(cx, pin->format, NULL, target, &ln->task);
 }
 
 sp_bed_request sp_lower_bed(const lower_node *ln, const sp_bindings *sizes)

@@ -7,5 +7,7 @@
 /* The C text of kernel "nest" or "nest_lanes" for a nest. */
 sparta_status sp_implement_write(const char *kernel, const char *nest, sp_target target,
                                  sp_text *out) SP_MUST;
+/* The C text of kernel "stored" for its parameters. */
+sparta_status sp_implement_write_stored(const char *parameters, sp_target target, sp_text *out) SP_MUST;
 
 #endif

@@ -30,6 +30,7 @@ sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_t
 {
     const sp_panel_kernel *row = sp_panel_find(kernel);
     if (row && row->generated) return sp_implement_write(kernel, parameters, target, out);
+    if (row && row->otherwise) return sp_implement_write_stored(parameters, target, out);
     sp_text_printf(out, "/* sparta %s: kernel %s, target %s%s%s */\n", SPARTA_VERSION, kernel,
                    sp_target_name(target), *parameters ? ", " : "", parameters);
     sp_text_printf(out, "#define KERNEL __attribute__((visibility(\"default\")))\n");

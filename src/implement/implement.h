@@ -11,7 +11,8 @@
  *     pairs     Linear   rows of one length two by two, in ranges of inputs    1x1, n:m, 2x1: no zero, no surprising loop
  *     dense4    Linear   the same strips with all blocks                      the dense competitor
  *     onednn    Linear   dense rows, by oneDNN where it is found              the other dense competitor
- *     walk      Linear   weight in any format, by the generic walker          only where a schedule asks for a format that no other has
+ *     generated_linear   Linear   weight in any format that has levels, by code that room special writes for it     only where a schedule asks for a format that no other has
+ *     walk      Linear   weight in any format, by the generic walker          the same, and where there is no code
  *     few_*     Linear   1 to 16 tokens in rows, the weight read once: bitmap, csr, strips of 16 rows, dense       memory-bound
  *     few_skip  Linear   1 to 16 tokens in rows, the weights of inputs that are 0 not read     a schedule sparsifies the input as the model runs
  *     attention, norm, map, embed                                             the rest of a transformer, on panels
@@ -59,7 +60,9 @@ struct sp_task {
     double strip_fill;    /* slots that 4x1 strips would store over elements present */
     bool strict;          /* no product that skips 0 x Inf */
     bool stat;            /* statistics for the normalisation that follows */
-    const char *format;   /* asked for, and stored by no row of its own: the walker's; NULL: none */
+    const char *format;   /* asked for, and stored by no row of its own; NULL: none (sp_implement_ask) */
+    const char *kernel;   /* the schedule of its loops that is asked for, without blanks; NULL: the default */
+    bool special;         /* room special writes code for that format */
     bool asked;           /* a schedule asks for a format: whether its row is worth it is no question */
     char point[SP_POINT]; /* of the row's space */
     bool conversion;      /* an Identity that changes the layout */
@@ -143,6 +146,17 @@ sparta_status sp_implement_format(sparta_ctx *cx, const sp_implement *im, const 
  * none. Without `widths` those of positions and coordinates are the implement's choice. */
 sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool widths, int64_t n, int64_t k,
                                       const sp_implement **out) SP_MUST;
+
+/* Does it store a weight in whatever format is asked for? */
+static inline bool sp_implement_stores_any(const sp_implement *im)
+{
+    return im && (im == &sp_implement_walk || im == &sp_implement_generated_linear);
+}
+/* A format that no row has of its own, and how the loops of its kernel are scheduled (NULL: as is good without tuning), into a task; both texts must outlive
+ * it. A schedule that cannot be applied is refused; a format that room special does not take is the walker's. */
+#define SP_KERNEL_TEXT 2048 /* the longest schedule */
+sparta_status sp_implement_ask(sparta_ctx *cx, const char *format, const char *kernel, sp_target target,
+                               sp_task *t) SP_MUST;
 
 /* What an implement takes as input i of a node: the slot of its kernel; the builtin takes rows of any type. NULL: no such operand. */
 const sp_slot *sp_implement_slot(const sp_implement *im, const sp_node *n, int i);

@@ -44,7 +44,8 @@ sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool w
     const sp_implement *walk = &sp_implement_walk;
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
-        if (!im->format || !im->kernel || im == walk || im->version || !sp_implement_in_lanes(im))
+        if (!im->format || !im->kernel || sp_implement_stores_any(im) || im->version ||
+            !sp_implement_in_lanes(im))
             continue; /* what a schedule means does not depend on a library that may be here or not, nor on tokens */
         for (int p = 0; p < sp_implement_points(im); p++) {
             sp_task task = {.n = n, .k = k};

@@ -16,7 +16,7 @@
 
 typedef struct candidate {
     sp_contender c;
-    char parameters[96];
+    const char *parameters;
 } candidate;
 
 typedef struct bench {
@@ -74,10 +74,9 @@ static sparta_status build(bench *b, candidate *c)
     sp_text t;
     sp_text_init(&t, b->cx);
     c->c.im->parameters(c->c.im, &b->task, &t);
-    snprintf(c->parameters, sizeof c->parameters, "%s", sp_text_str(&t));
-    sparta_status status = t.status;
-    sp_text_free(&t);
-    if (!status) status = sp_implement_code(b->cx, c->c.im->kernel, c->parameters, b->target, &c->c.object);
+    c->parameters = sp_text_keep(&t, b->arena);
+    SP_NEED(b->cx, c->parameters);
+    sparta_status status = sp_implement_code(b->cx, c->c.im->kernel, c->parameters, b->target, &c->c.object);
     if (!status) status = sp_bed_check(b->bed, &c->c);
     if (status || c->c.found.ok) return status;
     return sp_fail(b->cx, SPARTA_E_DIFFER,
@@ -114,13 +113,26 @@ static candidate *fastest(bench *b, bool sparse)
     return best;
 }
 
-/* The one the answer is about: the row with the format that is asked for, else the fastest sparse one, else the fastest. */
+/* The one the answer is about: the row with the format that is asked for (the faster of those that store any), else the fastest sparse one, else the fastest. */
 static candidate *subject(bench *b)
 {
-    for (int i = 0; i < b->n; i++)
+    for (int i = 0; i < b->n && !sp_implement_stores_any(b->asked); i++)
         if (b->row[i].c.im == b->asked) return &b->row[i];
     candidate *sparse = fastest(b, true);
     return sparse ? sparse : fastest(b, false);
+}
+
+/* Two rows run formats that nobody wrote a kernel for: both are told, the answer has one. */
+static void note_rivals(bench *b)
+{
+    const candidate *any[2] = {NULL, NULL};
+    for (int i = 0; i < b->n; i++) {
+        if (b->row[i].c.im == &sp_implement_generated_linear) any[0] = &b->row[i];
+        if (b->row[i].c.im == &sp_implement_walk) any[1] = &b->row[i];
+    }
+    if (any[0] && any[1])
+        sp_note(b->cx, "kernel bench: %s takes %.1f us, %s %.1f us", any[0]->c.im->name, any[0]->c.best * 1e6,
+                any[1]->c.im->name, any[1]->c.best * 1e6);
 }
 
 static void fill_rates(const bench *b, const candidate *c, sp_kernel_result *r)
@@ -169,11 +181,12 @@ static sparta_status fill(bench *b, sp_kernel_result *out)
 static sparta_status takes_part(bench *b, const sp_implement *im, bool *out)
 {
     sp_format has;
-    b->task.asked = im == b->asked;
+    const bool asked = im == b->asked || (sp_implement_stores_any(im) && sp_implement_stores_any(b->asked));
+    b->task.asked = asked;
     *out = im->kernel && im->format && sp_implement_matches(im, &b->task);
     if (!*out || !b->asked) return SPARTA_OK;
-    if (im != b->asked) *out = !im->sparse && !b->r->alone;
-    if (im != b->asked || !im->space) return SPARTA_OK;
+    if (!asked) *out = !im->sparse && !b->r->alone;
+    if (!asked || !im->space) return SPARTA_OK;
     const sparta_status status = sp_implement_format(b->cx, im, &b->task, &has);
     *out = !status && sp_format_equal(&has, &b->format);
     return status;
@@ -215,7 +228,7 @@ static sparta_status note_walk(bench *b)
         sp_task task = {.n = b->r->n, .k = b->r->k};
         for (int k = 0; im->kernel && im->format && k < sp_implement_points(im); k++) {
             sp_format has;
-            if (im == &sp_implement_walk || !sp_implement_point(im, k, &task)) continue;
+            if (sp_implement_stores_any(im) || !sp_implement_point(im, k, &task)) continue;
             SP_TRY(sp_implement_format(b->cx, im, &task, &has));
             if (has.opaque != b->format.opaque) continue;
             sp_text text;
@@ -247,13 +260,13 @@ static sparta_status look_up_format(bench *b)
     if (!b->asked)
         return sp_fail(b->cx, SPARTA_E_UNSUPPORTED, "kernel bench: no implement stores a weight as %.200s",
                        text);
-    if (b->asked != &sp_implement_walk) return SPARTA_OK;
+    if (!sp_implement_stores_any(b->asked)) return SPARTA_OK;
     SP_TRY(note_walk(b));
     sp_text_init(&canonical, b->cx);
     sp_format_print(&b->format, &canonical);
-    b->task.format = sp_text_keep(&canonical, b->arena);
-    SP_NEED(b->cx, b->task.format);
-    return SPARTA_OK;
+    const char *kept = sp_text_keep(&canonical, b->arena);
+    SP_NEED(b->cx, kept);
+    return sp_implement_ask(b->cx, kept, NULL, b->target, &b->task);
 }
 
 static sparta_status measure(bench *b, sp_kernel_result *out)
@@ -269,6 +282,7 @@ static sparta_status measure(bench *b, sp_kernel_result *out)
     measure_peak(b);
     SP_TRY(time_all(b));
     measure_peak(b);
+    note_rivals(b);
     return fill(b, out);
 }
 

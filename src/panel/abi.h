@@ -113,6 +113,21 @@ struct sp_walk_args {
     struct sp_epilogue e;
 };
 
+/* The same for a weight in any format, by code that was generated for this format (room special): its arrays as they are stored, for vectors
+ * [vector0, vector0 + vectors) of all rows. */
+#define SP_STORED_LEVELS 12
+struct sp_stored_leaf {
+    const float *w;
+    const void *pos[SP_STORED_LEVELS], *crd[SP_STORED_LEVELS]; /* 0 where a level has none */
+    long size[SP_STORED_LEVELS]; /* coordinates of the level, or slots of a segment */
+};
+struct sp_stored_args {
+    const float *x;                    /* (k)[64] */
+    const struct sp_stored_leaf *leaf; /* of the storage: several for a sum of formats */
+    long n, k, vector0, vectors;
+    struct sp_epilogue e;
+};
+
 /* The same for a dense weight that lies row by row, its product by a library found at run time:
  * y[rows][64] = w[rows][k] x[k][64] for the first `tokens` lanes on the calling thread; 0: done, else y holds anything. */
 typedef int (*sp_product)(const float *w, const float *x, float *y, long rows, long k, long tokens);

@@ -14,6 +14,7 @@ EMBED("nest_abi", "../kernel/abi.h")
 EMBED("vector", "vector.h")
 EMBED("epilogue", "epilogue.h")
 #define SP_PANEL_KERNEL(name) EMBED(#name, "kernel_" #name ".h")
+#define SP_PANEL_SPECIAL      SP_PANEL_KERNEL
 #define SP_PANEL_NEST(name)   /* has no template */
 #include "panel/panel.def"
 #undef SP_PANEL_KERNEL
@@ -34,6 +35,7 @@ static const struct {
 #include "panel/panel.def"
 #undef SP_PANEL_KERNEL
 #undef SP_PANEL_NEST
+#undef SP_PANEL_SPECIAL
 };
 
 const sp_slot *sp_panel_slot(const sp_panel_kernel *k, int n, int i)
@@ -99,13 +101,24 @@ uint64_t sp_panel_abi(void)
     return sp_hash(sp_text_nest_abi, (size_t)(sp_text_end_nest_abi - sp_text_nest_abi), templates);
 }
 
+sparta_status sp_panel_head(sp_text *out)
+{
+    sp_text_put(out, sp_text_abi, (size_t)(sp_text_end_abi - sp_text_abi));
+    sp_text_put(out, sp_text_vector, (size_t)(sp_text_end_vector - sp_text_vector));
+    sp_text_put(out, sp_text_epilogue, (size_t)(sp_text_end_epilogue - sp_text_epilogue));
+    return out->status;
+}
+
 sparta_status sp_panel_text(const char *name, sp_text *out)
+{
+    SP_TRY(sp_panel_head(out));
+    return sp_panel_body(name, out);
+}
+
+sparta_status sp_panel_body(const char *name, sp_text *out)
 {
     for (size_t i = 0; i < SP_COUNT(table); i++)
         if (!strcmp(table[i].kernel->name, name) && table[i].text) {
-            sp_text_put(out, sp_text_abi, (size_t)(sp_text_end_abi - sp_text_abi));
-            sp_text_put(out, sp_text_vector, (size_t)(sp_text_end_vector - sp_text_vector));
-            sp_text_put(out, sp_text_epilogue, (size_t)(sp_text_end_epilogue - sp_text_epilogue));
             sp_text_put(out, table[i].text, (size_t)(table[i].end - table[i].text));
             return out->status;
         }

@@ -17,7 +17,8 @@
  * arguments (abi.h) and the same stored weights, so that a package runs with either.
  *
  * What stands between products is generated instead (nest.c): its text comes from room emit, any operator and any chain of them may be one, and the
- * builtin references are its portable twin.
+ * builtin references are its portable twin. A product with a weight in a format that no template reads is half of each (stored.c): its sums are generated
+ * by room special, its end is that of the templates, and without code kernel walk takes its place.
  *
  *     job     what one step works on: prepared once (words, copies, indices), bound for each run (operands, sizes)
  *     place   which panel, and which part of it if several threads share it
@@ -64,8 +65,9 @@ typedef struct sp_job {
     int64_t heads, groups;             /* attention: of q; of k and v */
     const struct sp_walk_part *walked; /* walk: what the storage's walk found, one a part of the weight */
     int walked_parts;
-    sp_product product; /* library: the one that was found, or NULL */
-    const int *where;   /* interact: [vectors][vectors], the row of the output that each dot goes to */
+    const struct sp_stored_leaf *stored; /* stored: the arrays of the weight, one a part of it */
+    sp_product product;                  /* library: the one that was found, or NULL */
+    const int *where; /* interact: [vectors][vectors], the row of the output that each dot goes to */
     /* nests: the text, what it says, and sizes and strides of the present run (of lanes: of a full panel and of the last one) */
     const char *text;
     struct sp_nest *nest;
@@ -83,6 +85,7 @@ typedef union sp_panel_args {
     struct sp_linear_args linear;
     struct sp_pairs_args pairs;
     struct sp_walk_args walk;
+    struct sp_stored_args stored;
     struct sp_library_args library;
     struct sp_few_args few;
     struct sp_skip_args skip;
@@ -140,6 +143,8 @@ typedef struct sp_panel_kernel {
     /* Or else, whatever its text says: there is no template and no portable kernel, operands are those of the text (sp_job.text), one output or
      * more. Where there is no code the builtin runs. */
     bool generated;
+    /* Or its template calls what is generated for one weight's format, so that it has no portable kernel: without code this one does its work. */
+    const struct sp_panel_kernel *otherwise;
     /* It works on whole values, not on panels: one place, shared by so many of at most `most` threads. */
     bool whole;
     int (*parts)(const sp_job *job, int most);
@@ -182,15 +187,20 @@ sparta_status sp_panel_prepare(sparta_ctx *cx, sp_arena *arena, const sp_panel_k
 
 #define SP_PANEL_KERNEL(name) extern const sp_panel_kernel sp_panel_##name;
 #define SP_PANEL_NEST         SP_PANEL_KERNEL
+#define SP_PANEL_SPECIAL      SP_PANEL_KERNEL
 #include "panel/panel.def"
 #undef SP_PANEL_KERNEL
 #undef SP_PANEL_NEST
+#undef SP_PANEL_SPECIAL
 
 const sp_panel_kernel *sp_panel_find(const char *name); /* or NULL */
 /* A digest of the argument structs (the texts of abi.h and kernel/abi.h): code that was compiled for another one reads what is not there. */
 uint64_t sp_panel_abi(void);
 /* The template of a kernel as text: abi, words, body. */
 sparta_status sp_panel_text(const char *name, sp_text *out) SP_MUST;
+/* The two halves of it, for a template that calls what stands between them. */
+sparta_status sp_panel_head(sp_text *out) SP_MUST;
+sparta_status sp_panel_body(const char *name, sp_text *out) SP_MUST;
 
 /* Where the tokens of a place begin: row 0 of its panel, or in rows the first of them. Their statistics. */
 static inline int64_t sp_operand_words(const sp_operand *o, const sp_place *at)

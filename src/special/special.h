@@ -152,6 +152,8 @@ sparta_status sp_special_sized(sp_special *s) SP_MUST;
 sparta_status sp_special_lower(sp_special *s) SP_MUST;
 /* Does a nest share a loop among threads? */
 bool sp_special_shares(const sp_special_nest *n);
+/* Does a nest write its result, every element? Else it adds to what is there. */
+bool sp_special_stores(const sp_special *s, int nest);
 /* Apply primitives to every nest: "reorder(k,i,j); vectorize(k,4); unroll(i1); threads(k)". NULL: of each nest those of its default. */
 sparta_status sp_special_schedule(sp_special *s, const char *text, sp_target target) SP_MUST;
 /* What is good without tuning: a text for sp_special_apply. */

@@ -197,11 +197,20 @@ static void axis_text(const writer *w, const sp_nest_axis *x, char out[SP_WRITE_
         snprintf(out + used, SP_WRITE_PARTS - used, x->n ? " + %lld" : "%lld", (long long)x->plus);
 }
 
+static bool whole(sp_special_digit d)
+{
+    return !d.modulus && d.weight == 1;
+}
+
 static void digit_text(const writer *w, sp_special_digit d, char out[SP_WRITE_PARTS])
 {
     int part[SP_SPECIAL_LOOPS];
     const int parts = sp_special_digit_parts(w->n, d, w->bound, part);
     size_t used = 0;
+    if (parts > 1 && whole(d) && w->n->loop[part[0]].bind == SP_BIND_UNROLL && *w->index[d.index]) {
+        snprintf(out, SP_WRITE_PARTS, "%s", w->index[d.index]); /* it was seen to that it is inside */
+        return;
+    }
     for (int i = parts - 1; i >= 0; i--) {
         const int64_t times = w->n->loop[part[i]].digit.weight / d.weight;
         used += (size_t)snprintf(out + used, SP_WRITE_PARTS - used, times > 1 ? "%s%s * %lld" : "%s%s",
@@ -364,6 +373,17 @@ static bool wanted(const writer *w, int index, int uses)
     return false;
 }
 
+/* Does a use read at the whole value of an index whose loops may go past its end? */
+static bool read_whole(const writer *w, int index)
+{
+    for (int u = 0; u + 1 < w->n->uses; u++)
+        for (int l = 0; w->n->use[u].format && l < w->n->use[u].format->n; l++) {
+            const sp_special_digit d = sp_special_level_digit(w->s, &w->n->use[u], l);
+            if (d.index == index && whole(d)) return true;
+        }
+    return false;
+}
+
 static bool all_bound(const writer *w, int index)
 {
     int64_t sum = 0;
@@ -420,7 +440,8 @@ static void complete(writer *w, int index)
     const bool vector =
         last >= 0 && w->n->loop[last].bind == SP_BIND_VECTOR && w->n->loop[last].digit.index == index;
     const bool spare = unrolled && (sp_special_in_result(w->s, w->n, index) || zero_outside(w, last));
-    const bool want = wanted(w, index, w->n->uses - spare); /* where a sum is stored is found out there */
+    const bool want = wanted(w, index, w->n->uses - spare) || /* where a sum is stored is found out there */
+                      (spare && read_whole(w, index));
     if (!vector && !spare) OPEN(w, "if (%s < n_%s)", value, name);
     if (want && spare)
         LINE(w, "const long %s = %s < n_%s ? %s : n_%s - 1;", name, value, name, value, name);

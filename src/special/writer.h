@@ -67,6 +67,5 @@ void sp_write_level_text(const writer *w, int use, int level, char out[SP_WRITE_
 /* Opens what runs for the positions whose coordinate is c; their name in q. */
 void sp_write_match(writer *w, const char *name, int use, const sp_format *f, int level, const char *parent,
                     const char *c, char q[64]);
-bool sp_special_stores(const sp_special *s, int nest);
 
 #endif

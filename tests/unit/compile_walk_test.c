@@ -90,13 +90,28 @@ static void stored_so(const sparta_package *p, const char *name, const char *ask
     sp_arena_free(arena);
 }
 
+/* Formats of levels alone may have code of their own, but for the portable target, which has none. Where nearly nothing is stored the walker is
+ * thought to be as fast. */
+static const char *target_of_all;
+static int generated_ones;
+static bool is_generated(const char *format)
+{
+    return !target_of_all && sp_target_best(SP_DEVICE_CPU) != SP_TARGET_PORTABLE &&
+           !strstr(format, "quads") && !strstr(format, "groups");
+}
+
 static void says_walk(const sparta_package *p, const char *node, const wish *q)
 {
     const sp_node *n = node_named(p, node);
+    const bool special = is_generated(q->format) && strcmp(said_of(n, "kernel"), "walk");
+    generated_ones += special;
     sp_format f, stored;
-    assert_string_equal(said_of(n, "implement"), "walk");
-    assert_string_equal(said_of(n, "kernel"), "walk");
-    mentions(said_of(n, "reason"), "has no kernel of its own: run by the generic walker", __FILE__, __LINE__);
+    assert_string_equal(said_of(n, "implement"), special ? "generated_linear" : "walk");
+    assert_string_equal(said_of(n, "kernel"), special ? "stored" : "walk");
+    mentions(said_of(n, "reason"),
+             special ? "has no kernel of its own: one is generated"
+                     : "has no kernel of its own: run by the generic walker",
+             __FILE__, __LINE__);
     mentions(said_of(n, "reason"), " than dense (modelled: ", __FILE__, __LINE__);
     if (strlen(q->format) <= 100) mentions(said_of(n, "reason"), q->format, __FILE__, __LINE__);
     ok(sp_format_parse(cx, said_of(n, "format"), &stored));
@@ -193,7 +208,7 @@ static void try_wish(const wish *q, const char *target)
     sp_graph *want = typed(wished(q, &s, &o));
     sp_compile_request r = quick();
     sparta_package *p, *again;
-    r.options.target = target;
+    r.options.target = target_of_all = target;
     p = compiled(q, r, SPARTA_OK);
     says_walk(p, "/h", q), says_walk(p, "/k", q);
     stored_so(p, "w", q->format), stored_so(p, "v", q->format);
@@ -223,6 +238,7 @@ static void every_format(void **state)
     const size_t held = sp_ctx_memory(cx);
     for (size_t i = 0; i < SP_COUNT(wishes); i += 3) try_wish(&wishes[i], i % 2 ? NULL : "portable");
     assert_int_equal(sp_ctx_memory(cx), held);
+    assert_true(sp_target_best(SP_DEVICE_CPU) == SP_TARGET_PORTABLE || generated_ones > 4);
     sparta_ctx_free(cx);
     cx = mine;
 }
@@ -241,7 +257,10 @@ static const char *zoo_file(const char *name, const char *sizes)
 static int walkers(const sparta_package *p)
 {
     int n = 0;
-    for (int i = 0; i < p->plan->n_nodes; i++) n += !strcmp(said_of(p->plan->node[i], "implement"), "walk");
+    for (int i = 0; i < p->plan->n_nodes; i++) {
+        const char *im = said_of(p->plan->node[i], "implement");
+        n += !strcmp(im, "walk") || !strcmp(im, "generated_linear");
+    }
     return n;
 }
 
@@ -302,8 +321,7 @@ static void times_are_measured(void **state)
     for (int round = 0; round < 2; round++) { /* the second time from the database */
         sparta_package *p = compiled(&q, r, SPARTA_OK);
         const sp_node *n = node_named(p, "/h");
-        mentions(said_of(n, "reason"), "format csr has no kernel of its own: run by the generic walker, ",
-                 __FILE__, __LINE__);
+        mentions(said_of(n, "reason"), "format csr has no kernel of its own: ", __FILE__, __LINE__);
         mentions(said_of(n, "reason"), " than dense (measured: ", __FILE__, __LINE__);
         assert_string_equal(said_of(n, "source"), round ? "database" : "measured");
         assert_true(sp_attr_float(&n->attrs, "us", 0) > 0);
@@ -330,7 +348,7 @@ static void layers_show_pins(void **state)
     ok(sp_compile_layers(cx, arena, g, in_root("none.db"), &o, &layer, &n));
     assert_int_equal(n, 2);
     for (int i = 0; i < n; i++) {
-        assert_string_equal(layer[i].implement, "walk");
+        assert_true(sp_implement_stores_any(sp_implement_find(layer[i].implement)));
         assert_non_null(layer[i].format);
         mentions(layer[i].format, "packed[auto]", __FILE__, __LINE__);
         mentions(layer[i].reason, "format ell has no kernel of its own", __FILE__, __LINE__);

@@ -11,9 +11,9 @@
 #include "jit/jit.h"
 #include <unistd.h>
 
-enum { KERNELS = 256 };
+enum { KERNELS = 512 };
 static struct loaded {
-    char key[128];
+    char key[1024];
     const sp_object *object;
 } loaded[KERNELS];
 static int n_loaded, no_compiler;
@@ -39,7 +39,7 @@ static inline bool entry_of(sp_target target, const char *kernel, const char *pa
 {
     char key[sizeof loaded->key], symbol[64];
     *out = NULL;
-    if (target == SP_TARGET_PORTABLE) return true;
+    if (target == SP_TARGET_PORTABLE) return sp_panel_find(kernel)->portable != NULL;
     if (no_compiler) return false;
     snprintf(key, sizeof key, "%s %s %s", sp_target_name(target), kernel, parameters);
     int i = 0;

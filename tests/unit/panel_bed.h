@@ -202,7 +202,7 @@ typedef struct how { /* the way to run it */
 static inline bool in_panels(const char *kernel, int i)
 {
     if (!strcmp(kernel, "linear") || !strcmp(kernel, "walk") || !strcmp(kernel, "pairs") ||
-        !strcmp(kernel, "library"))
+        !strcmp(kernel, "library") || !strcmp(kernel, "stored"))
         return i == 0 || i == 3;
     if (!strcmp(kernel, "attention")) return i < 3;
     if (!strcmp(kernel, "norm") || !strcmp(kernel, "rms")) return i == 0;

@@ -10,9 +10,11 @@ static void finds_kernels_and_their_texts(void **state)
     static const char *const names[] = {
 #define SP_PANEL_KERNEL(name) #name,
 #define SP_PANEL_NEST(name)   /* has no template */
+#define SP_PANEL_SPECIAL      SP_PANEL_KERNEL
 #include "panel/panel.def"
 #undef SP_PANEL_KERNEL
 #undef SP_PANEL_NEST
+#undef SP_PANEL_SPECIAL
     };
     for (size_t i = 0; i < SP_COUNT(names); i++) {
         const sp_panel_kernel *k = sp_panel_find(names[i]);
@@ -20,7 +22,7 @@ static void finds_kernels_and_their_texts(void **state)
         sp_text t;
         assert_non_null(k);
         assert_string_equal(k->name, names[i]);
-        assert_true(k->portable && k->check && k->fill);
+        assert_true((k->portable || k->otherwise) && k->check && k->fill);
         sp_text_init(&t, cx);
         ok(sp_panel_text(names[i], &t));
         snprintf(words, sizeof words, "KERNEL void sp_kernel_%s(const void *args)", names[i]);
@@ -463,21 +465,25 @@ static void walk_refuses_what_does_not_fit(void **state)
 {
     (void)state;
     bed *b = linear_bed(10, 6, 5, "relu");
-    sp_packed csr = pack_weight(b, "csr"), bad = csr, other = csr;
+    sp_packed csr = pack_weight(b, "csr"), bad, other;
     int32_t crd[64], far[64];
-    ok(refuse(b, "walk", &csr, NULL));
-    fails_saying(SPARTA_E_FORMAT, "in layout rows", refuse(b, "walk", &csr, weight_in_rows));
-    fails_saying(SPARTA_E_SHAPE, "input 0 has", refuse(b, "walk", &csr, wider_input));
-    fails_saying(SPARTA_E_SHAPE, "the output has", refuse(b, "walk", &csr, wider_output));
-    fails_saying(SPARTA_E_SHAPE, "input 3 has", refuse(b, "walk", &csr, wider_residual));
-    fails_saying(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "walk", &csr, short_vector));
-    memcpy(crd, csr.crd[1].data, sizeof *crd * (size_t)csr.crd[1].dim[0]);
-    memcpy(far, crd, sizeof far);
-    far[3] = 5; /* one past the last input */
-    bad.crd[1].data = far;
-    fails_saying(SPARTA_E_FORMAT, "bed: packed: ", refuse(b, "walk", &bad, NULL));
-    other.dtype = SPARTA_I32;
-    fails_saying(SPARTA_E_FORMAT, "no f32 matrix", refuse(b, "walk", &other, NULL));
+    for (int i = 0; i < 2; i++) {
+        const char *const kernel = i ? "stored" : "walk";
+        bad = other = csr;
+        ok(refuse(b, kernel, &csr, NULL));
+        fails_saying(SPARTA_E_FORMAT, "in layout rows", refuse(b, kernel, &csr, weight_in_rows));
+        fails_saying(SPARTA_E_SHAPE, "input 0 has", refuse(b, kernel, &csr, wider_input));
+        fails_saying(SPARTA_E_SHAPE, "the output has", refuse(b, kernel, &csr, wider_output));
+        fails_saying(SPARTA_E_SHAPE, "input 3 has", refuse(b, kernel, &csr, wider_residual));
+        fails_saying(SPARTA_E_FORMAT, "a vector of 6", refuse(b, kernel, &csr, short_vector));
+        memcpy(crd, csr.crd[1].data, sizeof *crd * (size_t)csr.crd[1].dim[0]);
+        memcpy(far, crd, sizeof far);
+        far[3] = 5; /* one past the last input */
+        bad.crd[1].data = far;
+        fails_saying(SPARTA_E_FORMAT, "bed: packed: ", refuse(b, kernel, &bad, NULL));
+        other.dtype = SPARTA_I32;
+        fails_saying(SPARTA_E_FORMAT, "no f32 matrix", refuse(b, kernel, &other, NULL));
+    }
     sp_packed_free(cx, &csr);
     bed_free(b);
 }
