@@ -41,6 +41,7 @@ typedef struct sp_effect {
     double before, after; /* density */
     char pattern[24];     /* found afterwards */
     const char *format;   /* that is asked for, canonical; NULL: no format clause */
+    const char *kernel;   /* the schedule of its generated kernel; NULL: none is asked for */
     /* That stores a layer so ("walk" when none does better), or is asked for. */
     const struct sp_implement *implement;
     const char *point; /* words of it that are asked for; "": none */

@@ -146,7 +146,8 @@ sparta_status sp_lower_asked(sparta_ctx *cx, lower_node *ln, sp_target target, d
 /* Is the pin met by this row: it itself, or another that stores any format, where it does? */
 static inline bool sp_lower_meets(const sp_effect *pin, const sp_implement *im)
 {
-    return im == pin->implement || (sp_implement_stores_any(im) && sp_implement_stores_any(pin->implement));
+    return im == pin->implement ||
+           (!pin->kernel && sp_implement_stores_any(im) && sp_implement_stores_any(pin->implement));
 }
 /* The pinned implement cannot run the layer: E_UNSUPPORTED with the place of the clause and why. */
 sparta_status sp_lower_pin_failed(sparta_ctx *cx, const lower_node *ln) SP_MUST;

@@ -3,7 +3,8 @@
  *   sparsify   a copy of the weight loses elements: room prune, a mask file, or a function of the user
  *   format     pins the implement that stores the layer so (pins.c): a hand-made one, or the walker, which runs any format
  *   implement  pins the row of implements.def that runs the layer, at a point of its space: quads(RANGE=256)
- *   quantize, kernel   their rooms are not there yet
+ *   kernel     pins the schedule of the loops of the kernel that is generated for the format: vectorize(m1,4)
+ *   quantize   its room is not there yet
  *
  * Of values that the model computes computed.c does what is said, last.
  *
@@ -237,6 +238,52 @@ static sparta_status check_fit(const job *j, const sp_format *f, const sparta_te
     return sp_fail_in(j->cx, "'%.100s'", j->name);
 }
 
+/* Primitives as room special reads them: "{ split(m, m0, m1, 64); unroll(n1) }" without braces and blanks. */
+static sparta_status compact(const job *j, const sp_schedule_clause *c, char **out)
+{
+    char *text = sp_arena_string(j->g->arena, c->means), *to = text;
+    SP_NEED(j->cx, text);
+    for (const char *p = text; *p; p++)
+        if (!strchr("{} \t\n", *p)) *to++ = *p;
+    *to = 0;
+    *out = text;
+    if (to - text < SP_KERNEL_TEXT) return SPARTA_OK;
+    return sp_fail(j->cx, SPARTA_E_LIMIT, "'%.100s': kernel: its primitives are longer than %d bytes",
+                   j->name, SP_KERNEL_TEXT - 1);
+}
+
+/* They are applied one by one, so that what is refused has a place. */
+static sparta_status pin_kernel(const job *j, sp_effect *e)
+{
+    const sp_schedule_clause *c = clause(j, SP_CLAUSE_KERNEL);
+    char *text;
+    if (!sp_implement_stores_any(e->implement)) {
+        sp_fail(j->cx, SPARTA_E_USAGE,
+                "'%.100s': kernel: the kernel of this format is written by hand, %s; leave the clause out",
+                j->name, e->implement->name);
+        return sp_lower_fail_at(j->cx, c->at);
+    }
+    if (compact(j, c, &text) != SPARTA_OK) return sp_lower_fail_at(j->cx, c->at);
+    char *end = text;
+    for (int i = 0; i <= c->n; i++) { /* the first i of them */
+        sp_task task = {.node = NULL};
+        const char kept = *end;
+        *end = 0;
+        const sparta_status s =
+            sp_implement_ask(j->cx, e->format, text, sp_target_best(SP_DEVICE_CPU), &task);
+        *end = kept;
+        if (s != SPARTA_OK) {
+            sp_fail_in(j->cx, "'%.100s': kernel", j->name);
+            return sp_lower_fail_at(j->cx, i ? c->step[i - 1].at : c->at);
+        }
+        end += *end == ';';
+        end += strcspn(end, ";");
+    }
+    e->kernel = text;
+    e->implement = &sp_implement_generated_linear;
+    return SPARTA_OK;
+}
+
 /* What a format clause asks for: checked against the weight and its elements, in its canonical text, with the implement that obeys.
  * How much it may store is asked where layers are lowered, merged ones too. */
 static sparta_status pin(const job *j, const sp_schedule_clause *c, sp_effect *e)
@@ -347,6 +394,15 @@ static sparta_status obey_one(const job *j, sp_obeyed *out)
         e->digest = digest;
         snprintf(e->pattern, sizeof e->pattern, "%s", after.name);
         if (kind == SP_CLAUSE_FORMAT && pin(j, f, e) != SPARTA_OK) return sp_lower_fail_at(j->cx, f->at);
+        if (kind == SP_CLAUSE_FORMAT && clause(j, SP_CLAUSE_KERNEL)) SP_TRY(pin_kernel(j, e));
+        if (kind == SP_CLAUSE_KERNEL && !f) {
+            sp_fail(
+                j->cx, SPARTA_E_USAGE,
+                "'%.100s': kernel: it schedules the loops of the kernel of a format; say which, e.g. format "
+                "bsr(4,4)",
+                j->name);
+            return sp_lower_fail_at(j->cx, clause(j, SP_CLAUSE_KERNEL)->at);
+        }
         if (kind == SP_CLAUSE_IMPLEMENT && pin_implement(j, im, e) != SPARTA_OK)
             return sp_lower_fail_at(j->cx, im->at);
         out->n++;
@@ -379,15 +435,14 @@ static sparta_status check_target(sparta_ctx *cx, const sparta_schedule *s)
 
 static sparta_status refuse_later(sparta_ctx *cx, const sparta_schedule *s)
 {
-    for (int i = 0; i < s->n_rules; i++)
-        for (int k = SP_CLAUSE_QUANTIZE; k <= SP_CLAUSE_KERNEL; k++) {
-            const sp_schedule_clause *c = &s->rule[i]->clause[k];
-            if (c->given)
-                return sp_fail(cx, SPARTA_E_UNSUPPORTED,
-                               "%.200s:%d:%d: %s %.100s: this version does not %s yet; leave the clause out",
-                               c->at.file, c->at.line, c->at.column, sp_clause_word((sp_clause_kind)k),
-                               c->text, k == SP_CLAUSE_QUANTIZE ? "quantise" : "generate kernels");
-        }
+    for (int i = 0; i < s->n_rules; i++) {
+        const sp_schedule_clause *c = &s->rule[i]->clause[SP_CLAUSE_QUANTIZE];
+        if (c->given)
+            return sp_fail(
+                cx, SPARTA_E_UNSUPPORTED,
+                "%.200s:%d:%d: quantize %.100s: this version does not quantise yet; leave the clause out",
+                c->at.file, c->at.line, c->at.column, c->text);
+    }
     return SPARTA_OK;
 }
 

@@ -21,7 +21,8 @@ static sp_effect *pin_named(const sp_obeyed *o, const char *name)
 static bool same_pin(const sp_effect *a, const sp_effect *b)
 {
     return a->implement == b->implement && !strcmp(a->point, b->point) && !a->format == !b->format &&
-           (!a->format || !strcmp(a->format, b->format));
+           (!a->format || !strcmp(a->format, b->format)) && !a->kernel == !b->kernel &&
+           (!a->kernel || !strcmp(a->kernel, b->kernel));
 }
 
 static sparta_status pin_merged(sparta_ctx *cx, const sp_obeyed *o, const sp_value *w, const sp_effect **out)
@@ -65,7 +66,9 @@ sparta_status sp_lower_pin_failed(sparta_ctx *cx, const lower_node *ln)
     const sp_implement *im = ln->pin->implement;
     const char *why = im->sparse && ln->sparse == LOWER_FORBIDDEN ? "only dense implements were asked for"
                       : ln->task.strict && im->sparse             ? "options.strict allows no sparse product"
-                                                                  : "the layer does not fit it";
+                      : ln->pin->kernel
+                          ? "there is no code of it: give a compiler, and a target that is not portable"
+                          : "the layer does not fit it";
     sp_fail(cx, SPARTA_E_UNSUPPORTED, "%s %.100s of layer '%.100s': implement %s cannot run it: %s",
             ln->pin->clause, ln->pin->text, ln->node->name, im->name, why);
     return sp_lower_fail_at(cx, ln->pin->at);

@@ -80,7 +80,7 @@ sparta_status sp_lower_asked(sparta_ctx *cx, lower_node *ln, sp_target target, d
         sp_fail_in(cx, "format %.100s of '%.100s'", pin->text, ln->node->name);
         return sp_lower_fail_at(cx, pin->at);
     }
-    return sp_implement_ask(cx, pin->format, NULL, target, &ln->task);
+    return sp_implement_ask(cx, pin->format, pin->kernel, target, &ln->task);
 }
 
 sp_bed_request sp_lower_bed(const lower_node *ln, const sp_bindings *sizes)

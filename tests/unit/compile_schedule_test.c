@@ -320,6 +320,38 @@ static void walked(void **state)
     }
 }
 
+/* The loops of a generated kernel as the schedule says; the package is verified when it is compiled. */
+static void kernels_are_scheduled(void **state)
+{
+    (void)state;
+    if (sp_target_best(SP_DEVICE_CPU) == SP_TARGET_PORTABLE) return;
+    const char *onnx = model_file("bert-mini", NULL, SMALL_BERT);
+    static const char *const texts[][2] = {
+        {"{ }", "KERNEL= FORMAT="},
+        {"{ reorder(m0,m1,n0,k0,k1,n1); vectorize(m1,2); unroll(n1); unroll(k1) }",
+         "KERNEL=reorder(m0,m1,n0,k0,k1,n1);vectorize(m1,2);unroll(n1);unroll(k1) FORMAT="},
+        {"{ reorder(m0, m1, n0, k0, n1, k1)\n vectorize(m1) }",
+         "KERNEL=reorder(m0,m1,n0,k0,n1,k1);vectorize(m1) FORMAT="}};
+    for (size_t i = 0; i < SP_COUNT(texts); i++) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "tensor \"encoder.layer.0.output.dense.weight\" { sparsify magnitude(4x4, 0.8); format "
+                 "bsr(4,4)\n "
+                 "kernel %s }",
+                 texts[i][0]);
+        sparta_package *p = compiled(onnx, scheduled(text));
+        int found = 0;
+        for (int k = 0; k < p->n_kernels; k++) {
+            if (strcmp(p->kernel[k].kernel, "stored")) continue;
+            mentions(p->kernel[k].parameters, texts[i][1], __FILE__, __LINE__);
+            mentions(p->kernel[k].source, "KERNEL void sp_kernel_stored(", __FILE__, __LINE__);
+            found++;
+        }
+        assert_int_equal(found, 1);
+        sparta_package_close(p);
+    }
+}
+
 /* What inspect tells of layers obeys the schedule as compile does. */
 static void layers(void **state)
 {
@@ -339,7 +371,10 @@ static void layers(void **state)
         ok(sp_compile_passes(g));
         ok(sp_compile_layers(cx, g->arena, g, database, &o, &layer, &n));
         assert_int_equal(n, 1);
-        assert_string_equal(layer[0].implement, formats[f][1]);
+        if (sp_implement_stores_any(o.effect[1].implement)) /* or the kernel that is generated for it */
+            assert_true(sp_implement_stores_any(sp_implement_find(layer[0].implement)));
+        else
+            assert_string_equal(layer[0].implement, formats[f][1]);
         sp_graph_free(g);
         sparta_schedule_free(s);
     }
@@ -391,8 +426,17 @@ static void refusals(void **state)
             "python(\"m:f\") needs Python and PyTorch");
     refused(onnx, W "{\n quantize i8 }", SPARTA_E_UNSUPPORTED,
             "s.sched:2:2: quantize i8: this version does not quantise yet");
-    refused(onnx, W "{ kernel { unroll(n) } }", SPARTA_E_UNSUPPORTED,
-            ": kernel { unroll(n) }: this version does not generate");
+    refused(onnx, W "{ kernel { unroll(n) } }", SPARTA_E_USAGE,
+            "it schedules the loops of the kernel of a format");
+    refused(
+        onnx, W "{ format strip(4)\n kernel { unroll(n) } }", SPARTA_E_USAGE,
+        "s.sched:2:2: 'encoder.layer.0.output.dense.weight': kernel: the kernel of this format is written by "
+        "hand, strip4");
+    refused(onnx, W "{ format bsr(4,4)\n kernel { vectorize(m1, 2)\n  unroll(q) } }", SPARTA_E_USAGE,
+            "s.sched:3:3: 'encoder.layer.0.output.dense.weight': kernel: schedule: unroll(q): there is no "
+            "loop 'q'");
+    refused(onnx, W "{ format csr\n kernel { reorder(k, n) } }", SPARTA_E_USAGE, "s.sched:2:11: ");
+    refused(onnx, W "{ format quads(300)\n kernel { unroll(n) } }", SPARTA_E_USAGE, "has no levels");
     refused(onnx, W "{ format nm24 }", SPARTA_E_USAGE, "'encoder.layer.0.output.dense.weight': ");
     refused(onnx, W "{ format (n,k)->(n:dense, k:packed[3]) }", SPARTA_E_USAGE,
             "'encoder.layer.0.output.dense.weight': ");
@@ -504,6 +548,7 @@ int main(void)
                                        cmocka_unit_test(pinned_implements),
                                        cmocka_unit_test(losers_are_not_kept),
                                        cmocka_unit_test(walked),
+                                       cmocka_unit_test(kernels_are_scheduled),
                                        cmocka_unit_test(layers),
                                        cmocka_unit_test(names_of_merged_weights),
                                        cmocka_unit_test(refusals),
