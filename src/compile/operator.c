@@ -61,9 +61,7 @@ static sparta_status by_format(making *m, const sp_format *f, const char *text, 
                        "operator: %.100s skips products with 0, which a strict context does not allow", text);
     t->asked = true;
     if (!sp_implement_stores_any(*im)) return SPARTA_OK; /* no other needs it */
-    SP_TRY(sp_implement_ask(m->cx, text, NULL, sp_target_best(SP_DEVICE_CPU), t));
-    if (t->special) *im = &sp_implement_generated_linear;
-    return SPARTA_OK;
+    return sp_implement_ask(m->cx, text, NULL, sp_target_best(SP_DEVICE_CPU), t);
 }
 
 /* What the spec asks for by name. */
@@ -147,7 +145,13 @@ static sparta_status choose_packed(making *m, int w, lower_node *ln)
         if (m->op->packed.dim[i] != m->spec->operand[w].dim[i])
             return sp_fail(m->cx, SPARTA_E_SHAPE, "operator: the arrays of %s are of another shape",
                            m->ref[w].name);
-    return by_format(m, &m->op->packed.format, m->spec->packed[w]->format, &ln->task, &ln->im);
+    const sp_format *f = &m->op->packed.format;
+    SP_TRY(by_format(m, f, m->spec->packed[w]->format, &ln->task, &ln->im));
+    /* Nothing is timed: what is generated is the faster one where the format ends in blocks (docs/benchmarks/layers.md). */
+    if (sp_implement_stores_any(ln->im) && ln->task.special && f->n &&
+        f->level[f->n - 1].kind == SP_LEVEL_DENSE)
+        ln->im = &sp_implement_generated_linear;
+    return SPARTA_OK;
 }
 
 static sparta_status choose(making *m, lower_node *ln)
