@@ -83,4 +83,12 @@ run 1 "kernel show of a missing file" kernel show missing.sparta; complains "ker
 run 1 "kernel show of what is no package" kernel show "$root/tests/fixtures/llama-script.onnx"; complains "kernel show of what is no package"
 run 0 "compile without code" compile "$root/tests/fixtures/mlp-script.onnx" --no-measure --target portable -o plain.sparta
 run 0 "kernel show without code" kernel show plain.sparta --json; json "all(k['targets'] == [] and k['bytes'] == 0 for k in d['kernels'])" "no code, no bytes"
+
+# ------------------------------------------------------------------ of a layer in a format that nobody wrote a kernel for
+run 0 "a model for schedules" zoo mlp -o mlp.onnx
+printf 'tensor "fc1.weight" {\n    sparsify magnitude(4x4, 0.9)\n    format bsr(4,4)\n    kernel { reorder(m0,m1,n0,k0,k1,n1); vectorize(m1,2); unroll(n1); unroll(k1) }\n}\n' > k.sched
+run 0 "compile with kernel { }" compile mlp.onnx --schedule k.sched --no-measure --target avx512,avx2,portable -o k.sparta
+run 0 "its layers" inspect k.sparta --json; json "d['layers'][0]['implement'] == 'generated_linear' and 'one is generated' in d['layers'][0]['reason']" "one is generated"
+run 0 "its kernel" kernel show k.sparta --step /fc1/Gemm; has out "nest 0: m0 m1:64*2 n0 k0@segment.w.1 k1:4.unroll n1:4.unroll" "has the loops that were asked for"
+run 0 "it verifies" verify k.sparta --against mlp.onnx --schedule k.sched
 finish
