@@ -165,8 +165,8 @@ static sparta_status prune_weight(study *s, const sp_prune_spec *spec, sp_graph 
 
 static sparta_status find_weights(study *s, sp_graph *g, sp_schedule_match **match, int *n)
 {
-    sparta_status status = sp_schedule_matches(s->all, g, g->arena, match, n);
-    if (status != SPARTA_E_USAGE) return status;
+    const sparta_status status = sp_schedule_matches(s->all, g, g->arena, match, n);
+    if (status == SPARTA_OK ? *n > 0 : status != SPARTA_E_USAGE) return status;
     return sp_fail(s->cx, SPARTA_E_USAGE,
                    "what-if: %.200s has no weight that a product multiplies by; there is nothing to prune",
                    s->r->model);
