@@ -3,7 +3,7 @@
 # The house is one list of rooms; a room includes only rooms to its left (checked by `make layers`). The first line is the
 # runtime (libsparta_rt.so), both lines are the library (libsparta.so), and cli/ is the program.
 RT_ROOMS   := base expr tensor file format device jit builtin kernel graph panel call package run
-LIB_ROOMS  := cuda sparse arrays tesa store schedule ops emit special import prune propagate implement tune compile zoo measure api
+LIB_ROOMS  := cuda sparse arrays tesa store schedule ops emit special import prune propagate implement tune compile specialize zoo measure api
 ROOMS      ?= $(RT_ROOMS) $(LIB_ROOMS)
 
 # ---------------------------------------------------------------- variants: make BUILD=asan, each in its own folder
@@ -255,13 +255,16 @@ $(B)/examples/decode: examples/decode.c $(B)/libsparta_rt.so
 	$(call example,-lsparta_rt)
 $(B)/examples/run_package_rt: examples/run_package.c $(B)/libsparta_rt.so
 	$(call example,-lsparta_rt)
+# Another compiler's side: nothing of ours is linked.
+$(B)/examples/specialize: examples/specialize.c
+	@echo "LINK $@"; mkdir -p $(@D); $(CC) -std=c11 -Wall -Wextra -Werror $(CFLAGS) $< -o $@ -ldl -lm
 # The programs of docs/api.md: what stands between "```c NAME.c" and "```".
 API_PROGRAMS := $(shell sed -n 's/^```c \(.*\)\.c$$/\1/p' docs/api.md)
 $(B)/examples/api/%.c: docs/api.md
 	@mkdir -p $(@D); awk '/^```/ { on = $$0 == "```c $*.c"; next } on' $< > $@
 $(API_PROGRAMS:%=$(B)/examples/api_%): $(B)/examples/api_%: $(B)/examples/api/%.c $(B)/libsparta.so
 	$(call example,-lsparta)
-examples: all $(API_PROGRAMS:%=$(B)/examples/api_%) $(B)/examples/compile_and_run $(B)/examples/decode $(B)/examples/operator $(B)/examples/schedule $(B)/examples/run_package $(B)/examples/run_package_rt $(B)/examples/plugin.so ## build and run the examples
+examples: all $(API_PROGRAMS:%=$(B)/examples/api_%) $(B)/examples/compile_and_run $(B)/examples/decode $(B)/examples/operator $(B)/examples/schedule $(B)/examples/specialize $(B)/examples/run_package $(B)/examples/run_package_rt $(B)/examples/plugin.so ## build and run the examples
 	@tools/try-examples $(B)/sparta $(B)/examples
 
 # $(call completion,shell,file)

@@ -429,6 +429,97 @@ SPARTA_API SPARTA_MUST sparta_status sparta_propagate_file(sparta_ctx *cx, const
                                                            const char *smaller,
                                                            const sparta_compile_options *options);
 
+/* ------------------------------------------------------------------ for other compilers: kernels that need no library of ours
+ *
+ *     sparta_specialize(cx, "graph \"g\"\ninput x: f32[8,64]\nconst w: f32[64,32] @\"w\"\n...", &o, &s)
+ *     for (int i = 0; (step = sparta_specialized_step_at(s, i)); i++)                           run by a graph executor of one's own
+ *         for (int phase = 0; phase < step->phases; phase++) kernel(pointers of step->argument, phase, 0, 1);
+ *
+ * A sub-graph in its text form, what is known of its edges and how they are to be stored go in; the transformed graph, the formats it settled on and
+ * a C function for every node come out (docs/specialize.md). All sizes are numbers. What is handed out lives until it is freed; past the last: NULL. */
+typedef struct sparta_specialized sparta_specialized;
+
+typedef struct sparta_edge {
+    /* A value of the graph. */
+    const char *value;
+    /* Which of its elements exist; of a constant the others become 0, of another value they are 0 from there on. NULL: all. */
+    const sparta_tesa *tesa;
+    /* How it is stored, "csr", "panel"; NULL: row-major, of a constant whatever takes the fewest bytes. */
+    const char *format;
+} sparta_edge;
+
+typedef struct sparta_specialize_options {
+    size_t size;
+    /* "avx512", "avx512,portable"; NULL: the best of this machine. */
+    const char *target;
+    const sparta_edge *edge;
+    int edges;
+    /* Contents of the constants that the text has by name; copied. */
+    const sparta_named_tensor *constant;
+    int constants;
+    /* "name=value" of the symbols in the text, ended by NULL. */
+    const char *const *dims;
+    /* Take the graph as it is; otherwise what is zero, constant or not needed goes first. */
+    int no_propagate;
+    /* Slots that a format may store for each non-zero; 0: 4. */
+    double limit;
+} sparta_specialize_options;
+
+typedef struct sparta_specialized_value {
+    const char *name;
+    const char *role; /* "input", "output", "constant", "inner" */
+    sparta_dtype dtype;
+    int rank;
+    int64_t dim[SPARTA_RANK];
+    const char *format; /* canonical; NULL: row-major */
+    const char *reason; /* why it is stored so; "" where nothing was to decide */
+} sparta_specialized_value;
+
+/* One pointer of a kernel's list. */
+typedef struct sparta_specialized_argument {
+    const char *value; /* of the transformed graph; NULL: scratch */
+    const char *array; /* "values", or as files of packed tensors name it: "p0_l1_pos" (docs/files.md) */
+    const char *role;  /* "input": is read; "output": is written; "constant": its data is here; "scratch" */
+    sparta_dtype dtype;
+    int64_t elements; /* -1: as many as what is stored has */
+    const void *data; /* of a constant */
+} sparta_specialized_argument;
+
+typedef struct sparta_specialized_step {
+    const char *name, *op; /* of the node */
+    /* void symbol(void *const *argument, long phase, long part, long parts): every part of a phase before the next phase; (0, 1) does all of one.
+     * NULL: no code, the second argument is the first one's memory under another shape. */
+    const char *symbol;
+    int phases;
+    const char *what; /* what it computes: an expression or a nest (docs/kernels.md) */
+    int arguments;
+    const sparta_specialized_argument *argument;
+} sparta_specialized_step;
+
+typedef struct sparta_specialized_code { /* of all steps, for one target */
+    const char *target;
+    const char *text; /* C, which includes nothing */
+    const void *code; /* a shared object: write it to a file and dlopen it */
+    size_t bytes;
+    int fits; /* this machine runs it, and its answer was compared with the references */
+} sparta_specialized_code;
+
+SPARTA_API SPARTA_MUST sparta_status sparta_specialize(sparta_ctx *cx, const char *graph,
+                                                       const sparta_specialize_options *options,
+                                                       sparta_specialized **out);
+SPARTA_API void sparta_specialized_free(sparta_specialized *specialized);
+SPARTA_API const char *sparta_specialized_graph(const sparta_specialized *specialized);
+SPARTA_API const sparta_specialized_value *sparta_specialized_value_at(const sparta_specialized *specialized,
+                                                                       int i);
+SPARTA_API const sparta_specialized_step *sparta_specialized_step_at(const sparta_specialized *specialized,
+                                                                     int i);
+SPARTA_API const sparta_specialized_code *sparta_specialized_code_at(const sparta_specialized *specialized,
+                                                                     int i);
+/* All of it into a folder, made where it is missing: plan.json, graph.txt, weights.bin, kernels_TARGET.c and kernels_TARGET.so. */
+SPARTA_API SPARTA_MUST sparta_status sparta_specialized_save(sparta_ctx *cx,
+                                                             const sparta_specialized *specialized,
+                                                             const char *folder);
+
 /* ------------------------------------------------------------------ reports: what runs each layer, and why it is not faster
  *
  *     for (int i = 0; (l = sparta_report_layer(report, i)); i++)

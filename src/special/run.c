@@ -235,14 +235,26 @@ static void run_part(void *arg, int part)
     r->k->entry[r->nest](&a);
 }
 
+/* The first nest of a statement that writes, where it does not store every element. */
+static bool begins(const sp_special *s, int nest)
+{
+    const int statement = s->nest[nest]->statement;
+    return (!nest || s->nest[nest - 1]->statement != statement) && !s->statement[statement].adds;
+}
+
+bool sp_special_clears(const sp_special *s, int nest, int *operand)
+{
+    *operand = sp_special_target(s->nest[nest])->operand;
+    return begins(s, nest) && (!sp_special_stores(s, nest) || empty(s, s->nest[nest]));
+}
+
 void sp_special_run(const sp_special_kernel *k, sp_pool *pool)
 {
     const sp_special *s = k->s;
     for (int i = 0; i < s->nests; i++) {
         const sp_special_nest *n = s->nest[i];
-        const bool first = !i || s->nest[i - 1]->statement != n->statement;
-        if (first && !s->statement[n->statement].adds && (!sp_special_stores(s, i) || empty(s, n)))
-            clear(k, sp_special_target(n)->operand);
+        int result;
+        if (sp_special_clears(s, i, &result)) clear(k, result);
         if (empty(s, n)) continue;
         shared r = {k, i, pool && sp_special_shares(n) ? sp_pool_threads(pool) : 1};
         if (r.parts > 1)

@@ -188,6 +188,8 @@ sparta_status sp_special_build(sp_special *s, const sparta_tensor *operand, sp_t
 /* With code that is there already: entries are looked up under `prefix`; object NULL: compile. */
 sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_special_kernel *out) SP_MUST;
 sparta_status sp_special_code(sp_special_kernel *k, const sp_object *o, const char *prefix) SP_MUST;
+/* Has the result to be 0 before this nest runs? Then which operand it is. */
+bool sp_special_clears(const sp_special *s, int nest, int *operand);
 void sp_special_run(const sp_special_kernel *k, sp_pool *pool);
 /* A result as a dense tensor, of the caller to free. */
 sparta_status sp_special_result(const sp_special_kernel *k, int operand, sparta_tensor *out) SP_MUST;
