@@ -15,7 +15,8 @@
  * A step is one of three:
  *
  *     an expression    room special: products, and element-wise operators of which an operand is stored in a format
- *     a nest           room emit: element-wise operators, reductions, softmax, normalisations, transpositions, row-major
+ *     a nest           room emit: element-wise operators, reductions, softmax, normalisations, transpositions, row-major; neighbours are one where
+ *                      what is between them is read once
  *     another shape    Reshape and the like: no code, the same memory
  *
  * What is none of them is refused by its name (E_UNSUPPORTED). All sizes are numbers when steps are made.
@@ -51,8 +52,9 @@ typedef struct sp_specialize_step {
     sp_specialize_operand operand[SP_SPECIALIZE_OPERANDS];
     sp_special *special;
     sp_special_kernel kernel;
-    /* A nest. */
+    /* A nest, and which values its operands are. */
     sp_nest *nest;
+    const void *is[SP_NEST_OPERANDS];
     sp_nest_bound bound;
     /* What the caller sees, and which array of the kernel (expressions) each argument is. */
     sparta_specialized_step told;

@@ -248,11 +248,11 @@ static sparta_status make_expression(sparta_specialized *s, sp_specialize_step *
 }
 
 /* ------------------------------------------------------------------ nests */
-static sparta_status nest_arguments(sparta_specialized *s, sp_specialize_step *step, const int *slot)
+static sparta_status nest_arguments(sparta_specialized *s, sp_specialize_step *step)
 {
     sparta_tensor tensor[SP_NEST_OPERANDS];
     for (int i = 0; i < step->nest->operands; i++) {
-        const sp_value *v = sp_node_slot(step->node, slot[i]);
+        const sp_value *v = step->is[i];
         const void *data = NULL;
         int64_t dim[SPARTA_RANK];
         if (!sp_dims_const(&v->dims, dim))
@@ -274,6 +274,53 @@ static sparta_status nest_arguments(sparta_specialized *s, sp_specialize_step *s
                -1);
 }
 
+/* The step before that makes this value for nobody else; -1: none. */
+static int maker(const sparta_specialized *s, const sp_value *v)
+{
+    for (int i = 0; i < s->n_steps - 1; i++) {
+        const sp_node *n = s->step[i]->node;
+        if (s->step[i]->kind == SP_STEP_NEST && n->n_out == 1 && n->out[0] == v &&
+            sp_graph_uses(s->graph, v) == 1)
+            return i;
+    }
+    return -1;
+}
+
+static void forget_step(sparta_specialized *s, int at)
+{
+    memmove(s->step + at, s->step + at + 1, (size_t)(s->n_steps - at - 1) * sizeof *s->step);
+    s->n_steps--;
+}
+
+/* One kernel with the step that makes operand `at`, which is then not stored; *done: they were joined. */
+static sparta_status join(sparta_specialized *s, sp_specialize_step *step, int at, bool *done)
+{
+    const bool keep[SP_NEST_OPERANDS] = {false};
+    const void *is[SP_NEST_OPERANDS] = {NULL};
+    const int before = step->nest->operand[at].out ? -1 : maker(s, step->is[at]);
+    *done = false;
+    if (before < 0) return SPARTA_OK;
+    const sp_specialize_step *first = s->step[before];
+    sp_nest *both = sp_arena_array(s->arena, 1, sizeof *both);
+    SP_NEED(s->cx, both);
+    SP_TRY(sp_emit_join(s->cx, first->nest, first->is, keep, step->nest, step->is, both, is, done));
+    if (!*done) return SPARTA_OK;
+    step->nest = both;
+    memcpy(step->is, is, sizeof is);
+    forget_step(s, before);
+    return SPARTA_OK;
+}
+
+static sparta_status join_all(sparta_specialized *s, sp_specialize_step *step)
+{
+    for (int i = 0; i < step->nest->operands;) {
+        bool done;
+        SP_TRY(join(s, step, i, &done));
+        i = done ? 0 : i + 1; /* it has other operands now */
+    }
+    return SPARTA_OK;
+}
+
 static sparta_status make_nest(sparta_specialized *s, sp_specialize_step *step, bool *can)
 {
     int slot[SP_NEST_OPERANDS];
@@ -284,9 +331,11 @@ static sparta_status make_nest(sparta_specialized *s, sp_specialize_step *step, 
     SP_TRY(sp_emit_node(s->cx, step->node, false, step->nest, slot, can));
     if (!*can) return SPARTA_OK;
     SP_TRY(check_rows(s, step->node));
+    for (int i = 0; i < step->nest->operands; i++) step->is[i] = sp_node_slot(step->node, slot[i]);
+    SP_TRY(join_all(s, step));
     SP_TRY(sp_nest_check(s->cx, step->nest));
     sp_nest_phases(step->nest);
-    SP_TRY(nest_arguments(s, step, slot));
+    SP_TRY(nest_arguments(s, step));
     sp_text_init(&text, s->cx);
     sp_nest_print(step->nest, &text);
     step->told.what = sp_text_keep(&text, s->arena);

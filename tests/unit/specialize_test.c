@@ -172,6 +172,26 @@ static void many_graphs(void **state)
     }
 }
 
+static void neighbours_are_one(void **state)
+{
+    sparta_specialize_options o = usual();
+    sparta_specialized *s = NULL;
+    (void)state;
+    o.dims = NULL;
+    ok(sparta_specialize(cx,
+                         "graph \"g\"\ninput p: f32[5,9]\ninput q: f32[9]\nnode a: ? = Add(p, q) \"a\"\nnode "
+                         "e: ? = Tanh(a) \"e\"\n"
+                         "node y: ? = Softmax(e) \"y\"\nnode z: ? = Mul(e, q) \"z\"\noutput y\noutput z\n",
+                         &o, &s));
+    /* Add and Tanh are one; what Tanh gives is read twice, and stored. */
+    assert_string_equal(sparta_specialized_step_at(s, 0)->name, "e");
+    assert_string_equal(sparta_specialized_step_at(s, 1)->name, "y");
+    assert_string_equal(sparta_specialized_step_at(s, 2)->name, "z");
+    assert_null(sparta_specialized_step_at(s, 3));
+    assert_null(value(s, "a"));
+    sparta_specialized_free(s);
+}
+
 /* ------------------------------------------------------------------ what edges say */
 static void formats_of_activations(void **state)
 {
@@ -335,6 +355,7 @@ int main(void)
                                        cmocka_unit_test(all_is_said),
                                        cmocka_unit_test(many_graphs),
                                        cmocka_unit_test(formats_of_activations),
+                                       cmocka_unit_test(neighbours_are_one),
                                        cmocka_unit_test(tesa_spreads),
                                        cmocka_unit_test(refusals),
                                        cmocka_unit_test(memory_fails)};
