@@ -91,10 +91,10 @@ class Header:
         if call:
             result, name, arguments = call.groups()
             return [(name, c.CFUNCTYPE(self._type(result), *(self._fields(a)[0][1] for a in self._split(arguments))))]
-        base = re.match(r"((?:const |struct |enum )*\w+(?: const)?)\s*(.*)", declaration)
+        base = re.match(r"((?:const |struct |enum )*\w+(?: const\b)?)\s*(.*)", declaration)
         fields = []
         for declarator in self._split(base[2]):
-            stars, name, count = re.fullmatch(r"((?:\*|const|\s)*)(\w*)(?:\[(\w*)\])?", declarator).groups()
+            stars, name, count = re.fullmatch(r"((?:\*|const\b|\s)*)(\w*)(?:\[(\w*)\])?", declarator).groups()
             kind = self._type(base[1] + stars.replace(" ", ""))
             if count:
                 kind = kind * (int(count) if count.isdigit() else self.numbers[count])

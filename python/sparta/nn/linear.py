@@ -23,7 +23,7 @@ _linear = _torch.linear
 _COPIES = (Half, Bits)  # ways to pack a weight for a GPU; the first that takes its mask
 
 
-def packed_of(blocks, values):
+def _packed_of(blocks, values):
     """The packed form of a weight; None: it has none."""
     mask = mask_to_pack(blocks, values)
     return None if mask is None else next(filter(None, (kind.made_for(mask, values) for kind in _COPIES)), None)
@@ -98,7 +98,7 @@ class SparseLinear(SparseWeight):
         for kind in _COPIES:
             self.reason = self.reason.removeprefix(kind.said + ". ")
         super()._prepare()
-        self._copy = packed_of(self._blocks, self.values) if self.mode == "weight" else None
+        self._copy = _packed_of(self._blocks, self.values) if self.mode == "weight" else None
         if self._copy is not None:
             self.reason = f"{self._copy.said}. {self.reason}"
         if self.mode != "weight" and self.reason.endswith(ON_GPU):
@@ -174,7 +174,7 @@ class SparseLinear(SparseWeight):
         weight, blocks, bias = self._trial_weight(config)
         (x,) = inputs
         dense = (lambda: dense_linear(x, weight, bias)) if is_whole(blocks) else (lambda: _linear(x, weight, blocks, bias))
-        copy = packed_of(blocks, weight)
+        copy = _packed_of(blocks, weight)
         return dense if copy is None else lambda: y if (y := copy.linear(x, weight, bias, self._dense_weight)) is not None else dense()
 
     def tune(self, *inputs: Any, **options: Any) -> dict:
