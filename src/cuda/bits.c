@@ -72,7 +72,7 @@ static sparta_status pack(const sp_complaint *c, const sp_bits_weight *w, const 
     weight_args args = {w->from,          w->packed,      w->step,           (int32_t)w->rows,
                         (int32_t)w->cols, (int32_t)tiles, units_of(w->bytes)};
     sp_cuda_point point = {0};
-    sp_cuda_set(&point, "DTYPE", w->dtype == SPARTA_F16 ? 0 : 1);
+    sp_cuda_set_dtype(&point, w->dtype);
     for (size_t i = 0; i < SP_COUNT(entry); i++) {
         const sp_gpu_kernel *kernel;
         const bool one = i == 1; /* block, that adds up */
@@ -351,6 +351,6 @@ bool sp_cuda_points_bits(int i, sp_cuda_point *out, const char **entry, sp_targe
     if (!strcmp(*entry, "bits"))
         set_point(out, &p, &job, cases[which].even, *target);
     else
-        sp_cuda_set(out, "DTYPE", job.dtype == SPARTA_F16 ? 0 : 1);
+        sp_cuda_set_dtype(out, job.dtype);
     return true;
 }

@@ -166,7 +166,8 @@ typedef struct sp_cuda_point {
     } parameter[SP_CUDA_PARAMETERS];
 } sp_cuda_point;
 void sp_cuda_set(sp_cuda_point *point, const char *name, int value);
-/* DTYPE (0 f16, 1 bf16, 2 f32), and of a product WORDS, WORD0, WORD1, ... (numbers of sp_word_id, which common.cuh has as names). */
+void sp_cuda_set_dtype(sp_cuda_point *point, sparta_dtype dtype); /* DTYPE: 0 f16, 1 bf16, 2 f32 */
+/* DTYPE, and of a product WORDS, WORD0, WORD1, ... (numbers of sp_word_id, which common.cuh has as names). */
 void sp_cuda_set_job(sp_cuda_point *point, const sp_cuda_job *job);
 
 typedef struct sp_cuda_asked {

@@ -136,7 +136,7 @@ static sparta_status move(const sp_complaint *c, const sp_cuda_job *job, const s
     float scale = (float)job->scale;
     void *argument[] = {to_matrix ? &matrix : &values, to_matrix ? &values : &matrix, &p, &scale};
     const sp_grid grid = grid_of(job->blocks * job->height * job->width / vector, gpu);
-    sp_cuda_set(&point, "DTYPE", job->dtype == SPARTA_F16 ? 0 : job->dtype == SPARTA_BF16 ? 1 : 2);
+    sp_cuda_set_dtype(&point, job->dtype);
     sp_cuda_set(&point, "VECTOR", vector);
     SP_TRY(sp_cuda_kernel(c, gpu, SP_CUDA_TEXT_dense, entry, &point, &kernel));
     return sp_gpu_launch(c, kernel, &grid, job->stream, argument);
@@ -281,7 +281,7 @@ bool sp_cuda_points_dense(int i, sp_cuda_point *point, const char **entry, sp_ta
         .verb = SPARTA_MULTIPLY, .dtype = cases[which].dtype, .words = cases[which].words};
     *point = (sp_cuda_point){0};
     if (cases[which].vector) {
-        sp_cuda_set(point, "DTYPE", job.dtype == SPARTA_F16 ? 0 : job.dtype == SPARTA_BF16 ? 1 : 2);
+        sp_cuda_set_dtype(point, job.dtype);
         sp_cuda_set(point, "VECTOR", cases[which].vector);
     } else
         sp_cuda_set_job(point, &job);

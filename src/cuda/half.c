@@ -45,7 +45,7 @@ static sparta_status compress(const sp_complaint *c, const sp_half_weight *w, co
     if (tiles > INT32_MAX)
         return sp_refuse(c, SPARTA_E_UNSUPPORTED, "2:4: a weight of %lldx%lld is too large; split it",
                          (long long)w->rows, (long long)w->cols);
-    sp_cuda_set(&point, "DTYPE", w->dtype == SPARTA_F16 ? 0 : 1);
+    sp_cuda_set_dtype(&point, w->dtype);
     SP_TRY(sp_cuda_kernel(c, gpu, SP_CUDA_TEXT_half, "compress", &point, &kernel));
     SP_TRY(sp_gpu_fill(c, past - SP_HALF_TAIL, 0, SP_HALF_TAIL, w->stream));
     return sp_gpu_launch(c, kernel, &grid, w->stream, (void *[]){&args});
@@ -231,7 +231,7 @@ static bool kernel_of(const sp_cuda_job *job, const sp_gpu *gpu, int i, sp_cuda_
     const point p = point_of(job, gpu, &wanted);
     *out = (sp_cuda_asked){.text = SP_CUDA_TEXT_half, .entry = i ? "compress" : "half"};
     if (i)
-        sp_cuda_set(&out->point, "DTYPE", job->dtype == SPARTA_F16 ? 0 : 1);
+        sp_cuda_set_dtype(&out->point, job->dtype);
     else
         set_point(&out->point, &p, job);
     return true;
@@ -292,6 +292,6 @@ bool sp_cuda_points_half(int i, sp_cuda_point *out, const char **entry, sp_targe
     if (!strcmp(*entry, "half"))
         set_point(out, &p, &job);
     else
-        sp_cuda_set(out, "DTYPE", job.dtype == SPARTA_F16 ? 0 : 1);
+        sp_cuda_set_dtype(out, job.dtype);
     return true;
 }

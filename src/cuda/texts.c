@@ -46,11 +46,16 @@ void sp_cuda_set(sp_cuda_point *point, const char *name, int value)
     point->parameter[point->n++].value = value;
 }
 
+void sp_cuda_set_dtype(sp_cuda_point *point, sparta_dtype dtype)
+{
+    sp_cuda_set(point, "DTYPE", dtype == SPARTA_F16 ? 0 : dtype == SPARTA_BF16 ? 1 : 2);
+}
+
 void sp_cuda_set_job(sp_cuda_point *point, const sp_cuda_job *job)
 {
     static const char *const word[SP_EPILOGUE_WORDS] = {"WORD0", "WORD1", "WORD2", "WORD3",
                                                         "WORD4", "WORD5", "WORD6", "WORD7"};
-    sp_cuda_set(point, "DTYPE", job->dtype == SPARTA_F16 ? 0 : job->dtype == SPARTA_BF16 ? 1 : 2);
+    sp_cuda_set_dtype(point, job->dtype);
     if (job->verb == SPARTA_SAMPLE) return;
     sp_cuda_set(point, "WORDS", job->words.n);
     for (int i = 0; i < job->words.n; i++) sp_cuda_set(point, word[i], (int)job->words.word[i]);

@@ -70,11 +70,8 @@ static sparta_status hold_copy(bench *b, const void *from, size_t bytes, void **
 
 static sparta_status hold_random(bench *b, size_t bytes, void **out)
 {
-    const size_t each = SP_PEAK_CHUNK * sparta_dtype_size(b->r->dtype);
     SP_TRY(hold(b, bytes, out));
-    for (size_t at = 0; at < bytes; at += each)
-        SP_TRY(sp_gpu_put(&b->c, (char *)*out + at, b->chunk, SP_MIN(each, bytes - at)));
-    return SPARTA_OK;
+    return sp_peaks_fill(&b->c, *out, bytes, b->r->dtype, b->chunk);
 }
 
 /* How many weights of so many bytes take turns. */

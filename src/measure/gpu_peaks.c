@@ -16,13 +16,19 @@ static sparta_status hold(sp_peaks *p, size_t bytes, void **out)
     return SPARTA_OK;
 }
 
-static sparta_status hold_random(sp_peaks *p, size_t bytes, sparta_dtype dtype, const void *chunk, void **out)
+sparta_status sp_peaks_fill(const sp_complaint *c, void *to, size_t bytes, sparta_dtype dtype,
+                            const void *chunk)
 {
     const size_t each = SP_PEAK_CHUNK * sparta_dtype_size(dtype);
-    SP_TRY(hold(p, bytes, out));
     for (size_t at = 0; at < bytes; at += each)
-        SP_TRY(sp_gpu_put(p->c, (char *)*out + at, chunk, SP_MIN(each, bytes - at)));
+        SP_TRY(sp_gpu_put(c, (char *)to + at, chunk, SP_MIN(each, bytes - at)));
     return SPARTA_OK;
+}
+
+static sparta_status hold_random(sp_peaks *p, size_t bytes, sparta_dtype dtype, const void *chunk, void **out)
+{
+    SP_TRY(hold(p, bytes, out));
+    return sp_peaks_fill(p->c, *out, bytes, dtype, chunk);
 }
 
 sparta_status sp_peaks_prepare(sp_peaks *p, sparta_dtype dtype, bool tf32, const void *chunk)

@@ -20,6 +20,9 @@ typedef struct sp_peaks {
 
 /* `chunk`: SP_PEAK_CHUNK random elements of the type. What it holds is freed by sp_peaks_free, also after a failure. */
 sparta_status sp_peaks_prepare(sp_peaks *p, sparta_dtype dtype, bool tf32, const void *chunk) SP_MUST;
+/* So many bytes of the device, with the chunk again and again. */
+sparta_status sp_peaks_fill(const sp_complaint *c, void *to, size_t bytes, sparta_dtype dtype,
+                            const void *chunk) SP_MUST;
 /* Once more; the best of all times stays. */
 sparta_status sp_peaks_measure(sp_peaks *p) SP_MUST;
 void sp_peaks_free(sp_peaks *p);
