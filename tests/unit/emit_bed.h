@@ -3,28 +3,10 @@
 #ifndef EMIT_BED_H
 #define EMIT_BED_H
 
-#include "sanitized.h"
+#include "code_bed.h"
 #include "emit/emit.h"
 #include "jit/jit.h"
 #include <math.h>
-
-/* Where the test is built with sanitizers, so are the kernels. */
-static int enter(void **state)
-{
-    if (make_root()) return -1;
-    if (!SANITIZED) return set_up(state);
-    cx = sanitizing_context(in_root("cache"));
-    return cx ? 0 : -1;
-}
-static int leave(void **state)
-{
-    return tear_down_folder(state);
-}
-
-static void must(sparta_status s, const char *what)
-{
-    if (s) fail_msg("%s: %s", what, sparta_message(cx));
-}
 
 /* ------------------------------------------------------------------ index by index */
 typedef struct walk {
