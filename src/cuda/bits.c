@@ -1,9 +1,6 @@
 /* Unstructured weights for few tokens: packing, and the point and launch of their product. */
 #include "cuda/bits.h"
 #include "cuda/bits.cu" /* its first part, which is C */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -101,23 +98,11 @@ sparta_status sp_bits_pack(const sp_complaint *c, const sp_bits_weight *w)
 }
 
 /* ------------------------------------------------------------------ the point */
+/* The order of `choices` below. */
 typedef struct point {
     int warps, slots, slot, strips, parts, occupancy, overlap;
 } point;
-
-static const struct {
-    const char *name;
-    size_t at;
-} fields[] = {
-    {"WARPS", offsetof(point, warps)}, {"SLOTS", offsetof(point, slots)},
-    {"SLOT", offsetof(point, slot)},   {"STRIPS", offsetof(point, strips)},
-    {"PARTS", offsetof(point, parts)}, {"OCC", offsetof(point, occupancy)},
-    {"PDL", offsetof(point, overlap)},
-};
-static int *field(point *p, size_t i)
-{
-    return (int *)((char *)p + fields[i].at);
-}
+enum { FIELDS = sizeof(point) / sizeof(int) };
 
 static int token_tiles(const sp_cuda_job *job)
 {
@@ -131,10 +116,10 @@ static int shared_of(const point *p, int tiles)
 
 /* A slot for records a quarter above the average; a multiple of SLOT_STEP, so that few kernels serve many densities. With many tokens one for all: there are no registers for
  * the code that reads a longer one where it lies. */
-static int slot_of(const sp_cuda_job *job, int64_t bytes)
+static int slot_of(const sp_cuda_job *job)
 {
     enum { SLOT_STEP = 512, MANY = 6 };
-    const int64_t tiles = tiles_of(job->rows, job->cols), each = bytes / tiles,
+    const int64_t tiles = tiles_of(job->rows, job->cols), each = job->bytes / tiles,
                   most = up(SP_BITS_MOST, SLOT_STEP);
     return (int)(token_tiles(job) > MANY ? most : SP_MIN(up(each + each / 4, SLOT_STEP), most)) * SLOT_STEP;
 }
@@ -157,14 +142,14 @@ static void cut(const sp_cuda_job *job, const sp_gpu *gpu, point *p)
 }
 
 /* As many warps as registers allow for their sums; as many slots as shared memory holds. */
-static point choose(const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu)
+static point choose(const sp_cuda_job *job, const sp_gpu *gpu)
 {
     enum { STATIC = 4 << 10, MOST_SLOTS = 8, LEAST_SLOTS = 2, FEWER = 4 };
     static const int warps[MOST_TOKENS / 8] = {16, 16, 12, 12, 8, 8, 8, 8};
     const int tiles = token_tiles(job), room = gpu->shared - STATIC;
     point p = {.warps = warps[tiles - 1],
                .slots = MOST_SLOTS,
-               .slot = slot_of(job, bytes),
+               .slot = slot_of(job),
                .occupancy = 1,
                .overlap = gpu->target == SP_TARGET_SM90A};
     cut(job, gpu, &p);
@@ -173,26 +158,6 @@ static point choose(const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu)
     return p;
 }
 
-/* SPARTA_CUDA_BITS_POINT, for experiments: "WARPS=12 SLOTS=3", what is not named stays as chosen. Read once. */
-static struct {
-    point value; /* -1: not given */
-    bool wrong;
-} given;
-static void read_given(void)
-{
-    const char *text = getenv("SPARTA_CUDA_BITS_POINT");
-    char name[16];
-    int value, length;
-    for (size_t i = 0; i < SP_COUNT(fields); i++) *field(&given.value, i) = -1;
-    for (; text && *text; text += length) {
-        size_t i = 0;
-        if (sscanf(text, " %15[A-Z]=%d%n ", name, &value, &length) != 2 || value < 0) break;
-        while (i < SP_COUNT(fields) && strcmp(fields[i].name, name)) i++;
-        if (i == SP_COUNT(fields)) break;
-        *field(&given.value, i) = value;
-    }
-    given.wrong = text && *text;
-}
 static bool is_possible(const point *p, int tiles, const sp_gpu *gpu)
 {
     const bool hopper = gpu->target == SP_TARGET_SM90A;
@@ -201,19 +166,31 @@ static bool is_possible(const point *p, int tiles, const sp_gpu *gpu)
            p->strips >= 1 && p->strips <= (tiles <= 6 ? 2 : 1) && p->occupancy >= 1 && p->occupancy <= 8 &&
            p->overlap <= hopper;
 }
-static sparta_status point_of(const sp_complaint *c, const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu,
-                              point *out)
+static bool settle(const sp_cuda_job *job, const sp_gpu *gpu, sp_choice *choice)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, read_given);
-    *out = choose(job, bytes, gpu);
-    for (size_t i = 0; i < SP_COUNT(fields); i++)
-        if (*field(&given.value, i) >= 0) *field(out, i) = *field(&given.value, i);
-    if (!given.wrong && is_possible(out, token_tiles(job), gpu)) return SPARTA_OK;
-    return sp_refuse(c, SPARTA_E_USAGE,
-                     "SPARTA_CUDA_BITS_POINT: \"%s\" is no point of bits.cu; write pairs like "
-                     "\"WARPS=12 SLOTS=3\" of WARPS, SLOTS, SLOT, STRIPS, PARTS, OCC, PDL, or do not set it",
-                     getenv("SPARTA_CUDA_BITS_POINT"));
+    point p = choose(job, gpu);
+    for (int i = 0; i < FIELDS; i++)
+        if (choice->value[i] != SP_BY_RULE) ((int *)&p)[i] = choice->value[i];
+    memcpy(choice, &p, sizeof p);
+    return is_possible(&p, token_tiles(job), gpu);
+}
+
+static const sp_choices choices = {
+    .name = {"WARPS", "SLOTS", "SLOT", "STRIPS", "PARTS", "OCC", "PDL"},
+    .variable = "SPARTA_CUDA_BITS_POINT",
+    .text = SP_CUDA_TEXT_bits,
+    .settle = settle,
+};
+
+static sparta_status point_of(const sp_complaint *c, const sp_cuda_job *job, const sp_gpu *gpu, point *out)
+{
+    sp_choice choice;
+    SP_TRY(sp_choice_wanted(c, &choices, job, &choice));
+    const bool possible = settle(job, gpu, &choice);
+    memcpy(out, &choice, sizeof *out);
+    return possible
+               ? SPARTA_OK
+               : sp_refuse(c, SPARTA_E_USAGE, "kernel bits cannot run so; change SPARTA_CUDA_BITS_POINT");
 }
 
 static bool is_even(const sp_cuda_job *job)
@@ -224,7 +201,7 @@ static void set_point(sp_cuda_point *out, const point *p, const sp_cuda_job *job
 {
     sp_cuda_set_job(out, job);
     sp_cuda_set(out, "TILES", token_tiles(job));
-    for (size_t i = 0; i < SP_COUNT(fields); i++) sp_cuda_set(out, fields[i].name, *field((point *)p, i));
+    for (int i = 0; i < FIELDS; i++) sp_cuda_set(out, choices.name[i], ((const int *)p)[i]);
     sp_cuda_set(out, "EVEN", even);
     sp_cuda_set(out, "BULK", target == SP_TARGET_SM90A);
 }
@@ -239,15 +216,15 @@ typedef struct problem {
     int32_t rows, cols, tokens, strips, steps;
 } problem;
 
-static bool takes(const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu)
+static bool takes(const sp_cuda_job *job, const sp_gpu *gpu)
 {
     return has_target(gpu) && is_half(job->dtype) && job->verb == SPARTA_MULTIPLY &&
            is_size(job->rows, job->cols) && job->tokens >= 1 &&
            job->tokens <= (is_even(job) ? MOST_TOKENS : MOST_UNEVEN) &&
-           bytes >= (int64_t)sp_bits_bytes(job->rows, job->cols, 0) && (uintptr_t)job->values % 16 == 0;
+           job->bytes >= (int64_t)sp_bits_bytes(job->rows, job->cols, 0) && (uintptr_t)job->values % 16 == 0;
 }
 
-static sparta_status multiply(const sp_complaint *c, const sp_cuda_job *job, int64_t bytes, const sp_gpu *gpu)
+static sparta_status multiply(const sp_complaint *c, const sp_cuda_job *job, const sp_gpu *gpu)
 {
     const sp_gpu_kernel *kernel;
     sp_cuda_point all = {0};
@@ -260,13 +237,13 @@ static sparta_status multiply(const sp_complaint *c, const sp_cuda_job *job, int
                     .x_step = job->x_step,
                     .y_step = job->y_step,
                     .residual_step = job->residual_step,
-                    .units = units_of(bytes),
+                    .units = units_of(job->bytes),
                     .rows = (int32_t)job->rows,
                     .cols = (int32_t)job->cols,
                     .tokens = (int32_t)job->tokens,
                     .strips = (int32_t)up(job->rows, SP_BITS_SIDE),
                     .steps = (int32_t)up(job->cols, SP_BITS_SIDE)};
-    SP_TRY(point_of(c, job, bytes, gpu, &p));
+    SP_TRY(point_of(c, job, gpu, &p));
     set_point(&all, &p, job, is_even(job), gpu->target);
     SP_TRY(sp_cuda_kernel(c, gpu, SP_CUDA_TEXT_bits, "bits", &all, &kernel));
     const sp_grid grid = {.x = (unsigned)(up(args.strips, p.strips) * p.parts),
@@ -277,22 +254,24 @@ static sparta_status multiply(const sp_complaint *c, const sp_cuda_job *job, int
     return sp_gpu_launch(c, kernel, &grid, job->stream, (void *[]){&args});
 }
 
-sparta_status sp_bits_multiply(const sp_complaint *c, const sp_cuda_job *job, int64_t bytes)
+sparta_status sp_bits_multiply(const sp_complaint *c, const sp_cuda_job *job)
 {
     const sp_gpu *gpu = sp_gpu_at(job->gpu);
     sp_gpu_visit visit;
     if (!gpu) return sp_refuse(c, SPARTA_E_DEVICE, "there is no GPU %d: %s", job->gpu, sp_gpu_problem());
-    if (!takes(job, bytes, gpu))
+    if (!takes(job, gpu))
         return sp_refuse(c, SPARTA_E_UNSUPPORTED,
                          "no kernel multiplies %lld tokens of %s on %s; it takes 1 to %d of f16 or bf16, "
                          "and 1 to %d that do not begin on 16 bytes; sm_80 and newer",
                          (long long)job->tokens, sparta_dtype_name(job->dtype), gpu->name, (int)MOST_TOKENS,
                          (int)MOST_UNEVEN);
     SP_TRY(sp_gpu_enter(c, gpu, &visit));
-    const sparta_status status = multiply(c, job, bytes, gpu);
+    const sparta_status status = multiply(c, job, gpu);
     sp_gpu_leave(&visit);
     return status;
 }
+
+const sp_cuda_row sp_cuda_bits = {.name = "bits", .takes = takes, .choices = &choices};
 
 /* ------------------------------------------------------------------ points of the compile test */
 bool sp_cuda_points_bits(int i, sp_cuda_point *out, const char **entry, sp_target *target)
@@ -338,15 +317,15 @@ bool sp_cuda_points_bits(int i, sp_cuda_point *out, const char **entry, sp_targe
     *target = targets[(size_t)i % SP_COUNT(targets)];
     *entry = cases[which].entry;
     const sp_gpu gpu = {.processors = 132, .shared = 227 << 10, .target = *target};
+    const double pairs = cases[which].rows * 4096. * cases[which].density;
     const sp_cuda_job job = {.verb = SPARTA_MULTIPLY,
                              .dtype = cases[which].dtype,
                              .rows = cases[which].rows,
                              .cols = 8192,
+                             .bytes = (int64_t)sp_bits_bytes(cases[which].rows, 8192, (int64_t)pairs),
                              .tokens = cases[which].tokens,
                              .words = cases[which].words};
-    const int64_t bytes =
-        (int64_t)sp_bits_bytes(job.rows, job.cols, (int64_t)((double)job.rows * 4096 * cases[which].density));
-    const point p = choose(&job, bytes, &gpu);
+    const point p = choose(&job, &gpu);
     memset(out, 0, sizeof *out);
     if (!strcmp(*entry, "bits"))
         set_point(out, &p, &job, cases[which].even, *target);

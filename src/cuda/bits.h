@@ -3,7 +3,7 @@
  *     weight (rows, cols), masked --pack--> records (sp_bits_bytes) --product--> y
  *
  * The sister of half.h: a copy that callers keep, and make again when the weight changes. bits.cu draws it. A job of a product is as in cuda.h with `values` the packed
- * weight; height, width, pos, crd and index are not looked at.
+ * weight, `bytes` how long that is; height, width, pos, crd and index are not looked at.
  *
  * How large the copy is depends on what is there, and nothing goes to the host. So callers say how many pairs there may be, which they know from the mask, and that
  * decides the bytes; a mask that stays is enough for every weight under it, and packing can be captured into a graph. Where more is there after all the last word says so.
@@ -28,7 +28,9 @@ typedef struct sp_bits_weight {
 /* Bytes that hold any weight with so many pairs (elements 2 j, 2 j + 1 of a row) of which one is not 0; 0: there is no packed form of such a matrix. */
 size_t sp_bits_bytes(int64_t rows, int64_t cols, int64_t pairs);
 sparta_status sp_bits_pack(const sp_complaint *c, const sp_bits_weight *weight) SP_MUST;
-/* `bytes`: of job->values. Takes f16 and bf16, 1 to 64 tokens (56 that do not begin on 16 bytes), sm_80 and newer. */
-sparta_status sp_bits_multiply(const sp_complaint *c, const sp_cuda_job *job, int64_t bytes) SP_MUST;
+/* Takes f16 and bf16, 1 to 64 tokens (56 that do not begin on 16 bytes), sm_80 and newer. */
+sparta_status sp_bits_multiply(const sp_complaint *c, const sp_cuda_job *job) SP_MUST;
+/* Its choice of points; it is not in cuda.def. */
+extern const sp_cuda_row sp_cuda_bits;
 
 #endif

@@ -42,6 +42,7 @@ typedef struct sp_cuda_job {
         *keep; /* (blocks, height, width), or NULL. Rows that are not `plain` meet it in a sample only. */
     void *
         values; /* (blocks, height, width); of a product with zeros where nothing is, unless the row is `plain` */
+    int64_t bytes; /* of values, where they are packed (bits.h) */
     const int32_t *index;
     int64_t tokens;
     /* Element (t, i) is at x[t * x_step + i]. A product: x is its operand, y its result. A sample: x (tokens, rows), y (tokens, cols). */

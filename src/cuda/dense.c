@@ -48,12 +48,12 @@ static sizes sizes_of(const sp_cuda_job *job)
 }
 
 /* ------------------------------------------------------------------ when it pays */
-/* Share of the matrix from which on cuBLASLt is faster than kernels strips and sampled, by the side of a block that shares x: times on an H200 with 8192 tokens, rows and
- * columns (128: 0.87 of cuBLAS when nothing is absent; 64: 1.32 of it at half; 32: 1.57 at a fifth; 16: 1.45 at 5 %, 0.79 at 10 %). */
+/* Share of the matrix from which on cuBLASLt is faster than the kernels for blocks, by the side of a block that shares x: times on an H200 with 8192 tokens, rows and
+ * columns (128: 0.87 of cuBLAS when nothing is absent; 64: 1.32 of it at half; 32: 1.57 at a fifth; 16: 1.65 at 5 %, 0.92 at 10 %). */
 static const struct {
     int side;
     double share;
-} even[] = {{128, 0.87}, {64, 0.66}, {32, 0.31}, {16, 0.075}, {0, 0}};
+} even[] = {{128, 0.87}, {64, 0.66}, {32, 0.31}, {16, 0.085}, {0, 0}};
 /* Unpacking takes the time of a product with this many tokens: a matrix that is cleared, read and written, 6 bytes for each of its elements at 4.2 TB/s, against 2 operations for
  * each and a token at 660 TFLOP/s. */
 #define UNPACKING_TOKENS 470.0

@@ -5,6 +5,7 @@
  *     task of a job           --table---> what is preferred for it       a hash table of lists that only grow: readers take no lock
  *
  * What is preferred comes from files and from other jobs that run alike, so it is settled again for every job, and where it fails the rule stands in. */
+#include "cuda/bits.h"
 #include "cuda/cuda.h"
 #include "cuda/half.h"
 #include <errno.h>
@@ -20,7 +21,8 @@ static const sp_choice by_rule = {{SP_BY_RULE, SP_BY_RULE, SP_BY_RULE, SP_BY_RUL
                                    SP_BY_RULE, SP_BY_RULE, SP_BY_RULE, SP_BY_RULE}};
 
 /* Rows that have a choice. */
-static const sp_cuda_row *const rows[] = {&sp_cuda_few, &sp_cuda_strips, &sp_cuda_sampled, &sp_cuda_half};
+static const sp_cuda_row *const rows[] = {&sp_cuda_few, &sp_cuda_strips, &sp_cuda_sampled, &sp_cuda_half,
+                                          &sp_cuda_bits};
 
 const sp_cuda_row *sp_cuda_row_named(const char *name)
 {

@@ -14,6 +14,7 @@ enum {
     RESERVED = 1024,   /* bytes of shared memory that each block costs besides its own */
     PLENTY = 8,        /* stages beyond which another does nothing */
     LONGEST = 1 << 30, /* of anything that a coordinate of a box counts */
+    SHALLOW = 128,     /* lines of x: strips that meet no more are mostly storing */
     FEW_ROUNDS = 64,   /* beyond, every deal is even */
     BANDS = 4,         /* widths of a band that are compared */
     SAMPLE = 32        /* clusters that `even` looks at */
@@ -84,20 +85,26 @@ static void make_small(const sp_cuda_job *job, shape *s)
     s->occ = 1; /* one whose loads run ahead into the next tile beats two that begin anew */
 }
 
-/* As measured on an H200: where 128 lines of a block share x, two warpgroups, and two blocks of a cluster that share the values; narrower strips do better as two
- * blocks on a multiprocessor, whose stores hide behind each other's products, and with half as many lines in a step: their rings are then five stages long, not two. */
+/* Lines of x that a strip meets, about. */
+static int64_t lines_of(const sp_cuda_job *job, const product *p)
+{
+    return job->blocks * p->side.depth / p->side.lines;
+}
+
+/* As measured on an H200: where 128 lines of a block share x, two warpgroups; narrower strips do better as two blocks on a multiprocessor, whose stores hide behind each
+ * other's products, or as three with half the tokens where storing is most of the work. If x comes from memory they take half as many lines in a step: their rings are then
+ * five stages long, not two. Two blocks of a cluster that share the values gain nothing over two that wait for nobody. */
 static shape rule(const sp_cuda_job *job, const product *p, const sp_gpu *gpu)
 {
-    const int depth = p->side.depth;
-    shape s = {.ks = SP_MIN(depth, 64), .tok = 256, .nwg = 1, .ob = 2, .occ = 2, .cl = 1};
+    shape s = {.ks = SP_MIN(p->side.depth, 64), .tok = 256, .nwg = 1, .ob = 2, .occ = 2, .cl = 1};
     if (p->side.side % 128 == 0) s.nwg = 2, s.occ = 1;
-    const int64_t items = items_of(job, p, &s);
-    if (s.nwg == 2 && s.ks == 64 && items >= 3 * gpu->processors) s.cl = 2;
-    if (items < 2 * gpu->processors)
-        make_small(job, &s);
-    else if (s.nwg == 1)
-        s.ks = SP_MIN(s.ks, 32);
     s.pdl = (size_t)(job->tokens * p->taken * ELEMENT) <= gpu->l2 / 4 * 3;
+    if (items_of(job, p, &s) < 2 * gpu->processors)
+        make_small(job, &s);
+    else if (s.nwg == 1 && lines_of(job, p) <= SHALLOW)
+        s.tok = 128, s.occ = 3;
+    else if (s.nwg == 1 && !s.pdl)
+        s.ks = SP_MIN(s.ks, 32);
     return s;
 }
 
@@ -333,6 +340,7 @@ static bool takes(const sp_cuda_job *job, const sp_gpu *gpu)
         return false;
     const product p = product_of(job);
     if (!job->tokens || !p.made) return true;
+    if (p.side.side == 16 && p.side.depth == 16) return false; /* row tiles leaves out what is not there */
     const sp_choice wanted = sp_choice_quietly(&choices, job);
     const shape s = shape_of(job, &p, gpu, &wanted);
     return can(job, &p, &s);

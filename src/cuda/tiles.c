@@ -9,7 +9,7 @@ enum {
     VECTOR = 16,
     SAMPLE_COLUMNS = 128,
 };
-/* STAGES: newer ones have shared memory for three blocks of four, older ones of three. */
+/* STAGES: newer ones have shared memory for three blocks of four, older ones of three; strips of several parts gain more by a fourth block than by a fourth stage. */
 enum { STAGES_SM90A = 4, STAGES_SM80 = 3 };
 
 /* What follows from a job: one side of its index, the tile, how many there are. */
@@ -31,7 +31,8 @@ static plan plan_of(const sp_cuda_job *job, sp_target target, int processors)
               right = (int)job->right;
     plan p = {.side = job->verb == SPARTA_MULTIPLY_TURNED ? sp_side_turned(height, width, down, right)
                                                           : sp_side_across(height, width, down, right),
-              .stages = target == SP_TARGET_SM80 ? STAGES_SM80 : STAGES_SM90A};
+              .stages = STAGES_SM90A};
+    if (target == SP_TARGET_SM80 || (p.side.parts > 1 && job->verb != SPARTA_SAMPLE)) p.stages = STAGES_SM80;
     const int64_t pieces = p.side.parts > 1 ? 1 : p.side.side / SP_STRIP, each = p.side.strips * pieces;
     if (job->verb == SPARTA_SAMPLE) {
         p.tiles = each * ceil_of(p.side.cross, p.side.per) *

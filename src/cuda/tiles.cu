@@ -51,6 +51,15 @@
 #define BN SP_STRIP
 #endif
 
+#define STEP_K (THIN ? BK / 2 : BK) /* of k in a chunk, that of one step */
+
+/* Where several blocks of a strip are side by side, most of them are not there: every warp has all lines of the strip, and leaves out those. A byte for each part of a step
+ * says so; it comes with the chunk, one barrier before it is read. */
+#define SKIPS (PARTS > 1 && !IS_SAMPLE && !EXACT)
+#if SKIPS
+__shared__ u32 present[STAGES][BK / STEP_K];
+#endif
+
 /* A tile: its lines, their bytes, bytes from a line to the next, passes in which all threads copy it. */
 #define PAD_OF(turned)      (turned && BYTES == 4 ? 32 : 16)
 #define LINES_OF(turned, n) (turned ? BK : n)
@@ -137,7 +146,7 @@ DEVICE void spread(float (&to)[4], float4 v)
 {
     to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
 }
-DEVICE void multiply(sums &d, u32 a, u32 b)
+DEVICE void multiply(sums &d, u32 a, u32 b, int)
 {
 #pragma unroll 1
     for (int k = 0; k < BK; k += 4) {
@@ -174,8 +183,9 @@ DEVICE void sums_put(float *to, const sums &d)
 
 #else
 /* A warp has WM x WN of the sums as fragments of 16 x 8: lane l has rows l / 4 and 8 more, columns 2 * (l % 4) and the next. */
-#define WM (BM / 2)
-#define WN (BN / 2)
+#define WARPS_N (SKIPS ? 1 : 2)
+#define WM (BM * WARPS_N / (THREADS / 32))
+#define WN (BN / WARPS_N)
 #define FM (WM / 16)
 #define FN (WN / 8)
 #define MMA_BYTES 32 /* of k in one instruction: 16 elements, of f32 8 */
@@ -183,11 +193,11 @@ DEVICE void sums_put(float *to, const sums &d)
 typedef float sums[FM][FN][4];
 DEVICE int warp_row()
 {
-    return threadIdx.x / 64 * WM;
+    return threadIdx.x / 32 / WARPS_N * WM;
 }
 DEVICE int warp_column()
 {
-    return threadIdx.x / 32 % 2 * WN;
+    return threadIdx.x / 32 % WARPS_N * WN;
 }
 
 /* Four 8x8 matrices of 16 bits (of 32: 8x4), one of which each 8 lanes point to. */
@@ -252,7 +262,29 @@ DEVICE void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1)
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-DEVICE void multiply(sums &d, u32 a, u32 b)
+#if SKIPS
+DEVICE void multiply(sums &d, u32 a, u32 b, int stage)
+{
+#pragma unroll
+    for (int k = 0; k < BK; k += 2 * HALF_K) {
+        const u32 parts = present[stage][k / STEP_K];
+        u32 left[FM][4], right[4];
+#pragma unroll
+        for (int i = 0; i < FM; i++) fragment_a(left[i], a, warp_row() + 16 * i, k);
+#pragma unroll
+        for (int j = 0; j < FN; j += 2) {
+            if (!(parts >> 8 * (8 * j / PART_LINES) & 1)) continue;
+            fragment_b(right, b, 8 * j, k);
+#pragma unroll
+            for (int i = 0; i < FM; i++) {
+                mma(d[i][j], left[i], right[0], right[1]);
+                mma(d[i][j + 1], left[i], right[2], right[3]);
+            }
+        }
+    }
+}
+#else
+DEVICE void multiply(sums &d, u32 a, u32 b, int)
 {
 #pragma unroll
     for (int k = 0; k < BK; k += 2 * HALF_K) {
@@ -267,6 +299,7 @@ DEVICE void multiply(sums &d, u32 a, u32 b)
             for (int j = 0; j < FN; j++) mma(d[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
     }
 }
+#endif
 DEVICE void sums_put(float *to, const sums &d)
 {
     const int lane = threadIdx.x % 32;
@@ -327,12 +360,12 @@ template <class WALK> DEVICE void accumulate(sums &d, WALK &w, u32 stages, int c
         }
         const int coming = c + STAGES - 1;
         if (coming < chunks) {
-            const u32 to = stages + coming % STAGES * STAGE_BYTES;
-            load(w, to, to + tile_a::bytes);
+            const int stage = coming % STAGES;
+            load(w, stages + stage * STAGE_BYTES, stages + stage * STAGE_BYTES + tile_a::bytes, stage);
             look(w);
         }
         copies_close();
-        if (c >= 0) multiply(d, stages + c % STAGES * STAGE_BYTES, stages + c % STAGES * STAGE_BYTES + tile_a::bytes);
+        if (c >= 0) multiply(d, stages + c % STAGES * STAGE_BYTES, stages + c % STAGES * STAGE_BYTES + tile_a::bytes, c % STAGES);
     }
     copies_wait<0>();
     __syncthreads(); /* stages have been read */
@@ -383,9 +416,6 @@ DEVICE int line_b(int pass)
 {
     return B_TURNED ? threadIdx.x % tile_b::across * EACH : threadIdx.x / tile_b::across + pass * tile_b::down;
 }
-/* Of k in a chunk, that of one step. */
-#define STEP_K (THIN ? BK / 2 : BK)
-
 DEVICE int step_word(const walk &w, int k, int which)
 {
     const int s = w.step + k / STEP_K;
@@ -405,8 +435,9 @@ DEVICE void look(walk &w)
         w.step++;
     }
 }
-DEVICE void load(walk &w, u32 a, u32 b)
+DEVICE void load(walk &w, u32 a, u32 b, int stage)
 {
+    (void)stage;
     const bool is = w.line >= 0 && w.line < w.cross;
     const int feature = is ? w.line * w.depth + w.line_in + k_a() % STEP_K : w.features, there = bytes_there(w.features - feature);
     const u32 to_a = a + threadIdx.x / tile_a::across * tile_a::step + threadIdx.x % tile_a::across * VECTOR;
@@ -418,7 +449,12 @@ DEVICE void load(walk &w, u32 a, u32 b)
     for (int p = 0; p < tile_b::passes; p++) {
         const int along = w.line_in + k_b(p) % STEP_K, own = w.piece + line_b(p) % PART_LINES;
         const i64 at = w.block[p] * w.block_size + (B_TURNED ? (i64)along * w.value_width + own : (i64)own * w.value_width + along);
-        copy<B_ALIGN>(to_b + p * (tile_b::down * tile_b::step), w.values + at, w.block[p] >= 0 && w.block[p] < w.blocks ? VECTOR : 0);
+        const bool there_is = w.block[p] >= 0 && w.block[p] < w.blocks;
+#if SKIPS
+        if (k_b(p) % STEP_K == 0 && line_b(p) % PART_LINES == 0) ((u8 *)&present[stage][k_b(p) / STEP_K])[line_b(p) / PART_LINES] = there_is;
+        if (!there_is) continue;
+#endif
+        copy<B_ALIGN>(to_b + p * (tile_b::down * tile_b::step), w.values + at, there_is ? VECTOR : 0);
     }
 }
 
@@ -489,7 +525,7 @@ struct walk {
 };
 
 DEVICE void look(walk &) {}
-DEVICE void load(walk &w, u32 a, u32 b)
+DEVICE void load(walk &w, u32 a, u32 b, int)
 {
     const int a_line = threadIdx.x / tile_a::across, b_line = threadIdx.x / tile_b::across;
 #pragma unroll

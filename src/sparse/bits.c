@@ -59,5 +59,6 @@ sparta_status sparta_bits_multiply(const sparta_tensor *packed, int64_t rows, in
     SP_TRY(sp_packed_begin(&c, &call));
     SP_TRY(words_of(&c, packed, x->dtype, rows, cols, &words));
     SP_TRY(sp_packed_read(&c, &call, words, &job));
-    return job.tokens ? sp_bits_multiply(&c, &job, words * (int64_t)sizeof(int32_t)) : SPARTA_OK;
+    job.bytes = words * (int64_t)sizeof(int32_t);
+    return job.tokens ? sp_bits_multiply(&c, &job) : SPARTA_OK;
 }

@@ -1398,11 +1398,12 @@ def points_of_modules():
     layer = block_layer(2048, 2048, 64, 0.1)
     x = numbers_of(4096, 2048, dtype=torch.float16)
     before = layer(x)
-    layer.tune(x, backward=True)
-    close(layer(x), before, 1e-2)
     rows = layer.tune_points(x, backward=True)
     need([row["verb"] for row in rows] == ["forward", "gradient of the input", "gradient of the weight"], rows)
     need(all(row["us"] <= row["rule_us"] for row in rows), rows)
+    close(layer(x), before, 1e-2)
+    layer.tune(x, backward=True)  # may hold it dense where other sections have the chip
+    close(layer(x), before, 1e-2)
     return layer.reason
 
 
