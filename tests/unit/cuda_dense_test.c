@@ -150,7 +150,7 @@ static void what_it_takes(void **state)
         {4, 1, .1, 128, "dense"},     {1, 1, .1, 1, "dense"},         {5, 3, .1, 0, "dense"},
         {128, 128, 1, 8192, "dense"}, {128, 128, .8, 8192, "strips"}, {64, 64, .75, 8192, "dense"},
         {64, 64, .5, 8192, "strips"}, {32, 32, .5, 8192, "dense"},    {32, 32, .3, 8192, "strips"},
-        {16, 16, .2, 8192, "dense"},  {16, 16, .05, 8192, "tiles"},  {64, 64, 1, 64, "few"},
+        {16, 16, .2, 8192, "dense"},  {16, 16, .05, 8192, "tiles"},   {64, 64, 1, 64, "few"},
         {64, 64, .75, 512, "strips"}, /* unpacking would take too long */
     };
     for (size_t i = 0; i < SP_COUNT(cases); i++) {
