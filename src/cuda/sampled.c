@@ -52,10 +52,9 @@ static shape shape_of(const sp_cuda_job *job, const sp_gpu *gpu, const sp_choice
 {
     static const shape tall = {.nwg = 2, .kt = 64, .st = 4, .ob = 2, .occ = 1};
     static const shape strip = {.nwg = 1, .kt = 32, .st = 4, .ob = 2, .occ = 2};
-    static const shape low = {.nwg = 1, .kt = 32, .st = 5, .ob = 1, .occ = 2};
     /* Fewer items than multiprocessors: all are cut, and one block of threads has a multiprocessor for itself. */
     static const shape few = {.nwg = 1, .kt = 64, .st = 5, .ob = 2, .occ = 1};
-    shape wanted, s = job->height % 128 == 0 ? tall : job->height % SP_STRIP == 0 ? strip : low;
+    shape wanted, s = job->height % 128 == 0 ? tall : strip;
     if (items_about(job, s.nwg) < gpu->processors) s = few;
     memcpy(&wanted, choice, sizeof wanted);
     if (is_within(wanted.nwg, 1, 2) && job->height % (wanted.nwg * SP_STRIP) == 0) s.nwg = wanted.nwg;

@@ -78,11 +78,12 @@ static int stages(const shape *s, const sp_gpu *gpu)
 }
 
 /* Where few tiles meet many multiprocessors: smaller ones. */
-static void make_small(const sp_cuda_job *job, shape *s)
+static void make_small(const sp_cuda_job *job, const product *p, const sp_gpu *gpu, shape *s)
 {
-    s->tok = job->tokens <= 64 ? 64 : 128;
+    s->tok = 128;
     s->nwg = s->cl = 1;
     s->occ = 1; /* one whose loads run ahead into the next tile beats two that begin anew */
+    if (items_of(job, p, s) < gpu->processors) s->tok = 64;
 }
 
 /* Lines of x that a strip meets, about. */
@@ -100,7 +101,7 @@ static shape rule(const sp_cuda_job *job, const product *p, const sp_gpu *gpu)
     if (p->side.side % 128 == 0) s.nwg = 2, s.occ = 1;
     s.pdl = (size_t)(job->tokens * p->taken * ELEMENT) <= gpu->l2 / 4 * 3;
     if (items_of(job, p, &s) < 2 * gpu->processors)
-        make_small(job, &s);
+        make_small(job, p, gpu, &s);
     else if (s.nwg == 1 && lines_of(job, p) <= SHALLOW)
         s.tok = 128, s.occ = 3;
     else if (s.nwg == 1 && !s.pdl)
