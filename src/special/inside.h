@@ -26,6 +26,18 @@ int sp_special_levels(const sp_special *s, const sp_special_use *u); /* row-majo
 bool sp_special_level_dense(const sp_special_use *u, int level);     /* its position is computed */
 bool sp_special_in_result(const sp_special *s, const sp_special_nest *n, int index);
 bool sp_special_uses(const sp_special *s, const sp_special_use *u, int index);
+/* Is its element searched for wherever the loops are, and 0 where there is none? */
+static inline bool sp_special_looked_up(const sp_special_use *u)
+{
+    return u->sparse && !u->needed && u->follows < 0;
+}
+/* Have two accesses the same plain indices? */
+bool sp_special_same_axes(const sp_special *s, int a, int b);
+/* The operand whose pattern an operand has: itself, or what it is like. */
+static inline int sp_special_pattern(const sp_special *s, int operand)
+{
+    return s->operand[operand].like >= 0 ? s->operand[operand].like : operand;
+}
 static inline const sp_special_use *sp_special_target(const sp_special_nest *n)
 {
     return &n->use[n->uses - 1];
@@ -37,6 +49,10 @@ const char *sp_special_threads_refused(const sp_special *s, const sp_special_nes
 int sp_special_sums(const sp_special *s, const sp_special_nest *n);
 /* The use whose pattern the result has and in whose positions it is stored: needed, with the same indices; -1: none. */
 int sp_special_like(const sp_special *s, const sp_special_nest *n);
+/* Which accesses make a node 0 where they have no element: a bit each. */
+unsigned sp_special_needs(const sp_special *s, int node);
+/* Does a format store zeros where nothing is, so that 0 says so? */
+bool sp_special_fills_up(const sp_format *f);
 /* Can a search by halves find a coordinate of this level: ascending, each once? */
 bool sp_special_ordered(const sp_level *l);
 /* Where the name of the operand's use is told apart from others of the same operand: its number among them, 0 the first. */

@@ -124,7 +124,7 @@ bool sp_special_opens(const sp_special *s, const sp_special_nest *n, int loop, c
 }
 
 /* ------------------------------------------------------------------ terms */
-/* Which accesses make the node 0 where they have no element: a bit each. */
+/* Words that make 0 of 0. */
 static bool keeps_zero(int word)
 {
     switch (word) {
@@ -147,12 +147,13 @@ static bool keeps_zero(int word)
     }
 }
 
-static unsigned needs(const sp_special *s, int node)
+unsigned sp_special_needs(const sp_special *s, int node)
 {
     const sp_special_node *t = &s->node[node];
     if (t->kind == SP_TREE_NUMBER) return 0;
     if (t->kind == SP_TREE_ACCESS) return 1u << t->at;
-    const unsigned first = needs(s, t->arg[0]), second = t->n > 1 ? needs(s, t->arg[1]) : 0;
+    const unsigned first = sp_special_needs(s, t->arg[0]),
+                   second = t->n > 1 ? sp_special_needs(s, t->arg[1]) : 0;
     switch (t->at) {
     case SP_NEST_mul: return first | second;
     case SP_NEST_div: return first;
@@ -292,6 +293,8 @@ static sparta_status make_nest(sp_special *s, const sp_special_nest *of)
     SP_NEED(s->cx, n);
     *n = *of;
     for (int u = 0; u < n->uses; u++)
+        if (n->use[u].follows >= 0) n->use[u].leaf = n->use[n->use[u].follows].leaf;
+    for (int u = 0; u < n->uses; u++)
         if (n->use[u].leaf >= 0)
             n->use[u].format = sp_special_leaf(&s->operand[n->use[u].operand], n->use[u].leaf);
     for (int u = 0; u < n->uses; u++)
@@ -338,16 +341,34 @@ static sparta_status check_like(sp_special *s, const sp_special_nest *n)
         o->name, s->operand[o->like].name);
 }
 
+/* What has the pattern of an operand that the loops go over, at the same indices, lies where that one does: nothing is searched for. */
+static void follow(const sp_special *s, sp_special_nest *n)
+{
+    for (int u = 0; u < n->uses - 1; u++)
+        for (int v = 0; v < n->uses - 1; v++) {
+            sp_special_use *use = &n->use[u];
+            const sp_special_use *other = &n->use[v];
+            if (u == v || !use->sparse || use->follows >= 0 || !other->needed || (use->needed && v > u) ||
+                sp_special_pattern(s, use->operand) != sp_special_pattern(s, other->operand) ||
+                !sp_special_same_axes(s, use->access, other->access))
+                continue;
+            use->follows = v;
+            use->needed = false;
+            use->leaf = 0;
+        }
+}
+
 static sparta_status lower_term(sp_special *s, int statement, int root, bool negative)
 {
     const sp_special_node *t = &s->node[root];
-    if (t->kind == SP_TREE_WORD && (t->at == SP_NEST_add || t->at == SP_NEST_sub)) {
+    const bool sums = s->statement[statement].reduce == SP_NEST_sum;
+    if (sums && t->kind == SP_TREE_WORD && (t->at == SP_NEST_add || t->at == SP_NEST_sub)) {
         SP_TRY(lower_term(s, statement, t->arg[0], negative));
         return lower_term(s, statement, t->arg[1], negative ^ (t->at == SP_NEST_sub));
     }
-    if (t->kind == SP_TREE_WORD && t->at == SP_NEST_neg)
+    if (sums && t->kind == SP_TREE_WORD && t->at == SP_NEST_neg)
         return lower_term(s, statement, t->arg[0], !negative);
-    const unsigned all = accesses_of(s, root), needed = needs(s, root);
+    const unsigned all = accesses_of(s, root), needed = sp_special_needs(s, root);
     sp_special_nest *n = sp_arena_array(s->arena, 1, sizeof *n);
     SP_NEED(s->cx, n);
     n->statement = statement, n->root = root, n->negative = negative;
@@ -359,10 +380,14 @@ static sparta_status lower_term(sp_special *s, int statement, int root, bool neg
                                              .operand = s->access[a].operand,
                                              .sparse = sparse,
                                              .needed = need,
+                                             .factor = need,
+                                             .follows = -1,
                                              .leaf = sparse && !need ? -1 : 0};
     }
     const int target = s->statement[statement].target;
-    n->use[n->uses++] = (sp_special_use){.access = target, .operand = s->access[target].operand};
+    n->use[n->uses++] =
+        (sp_special_use){.access = target, .operand = s->access[target].operand, .follows = -1};
+    follow(s, n);
     SP_TRY(check_like(s, n));
     return each_leaf(s, n, 0);
 }

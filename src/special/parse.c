@@ -122,6 +122,11 @@ static bool allowed(int word)
     return w->kind == SP_KIND_NUMBER || w->kind == SP_KIND_REAL;
 }
 
+static bool reduction(int word)
+{
+    return word == SP_NEST_largest || word == SP_NEST_smallest;
+}
+
 /* ------------------------------------------------------------------ accesses */
 static sparta_status axis_term(reader *r, sp_nest_axis *x, int64_t sign)
 {
@@ -226,6 +231,8 @@ static sparta_status number(reader *r, int *out)
 static sparta_status call(reader *r, int word, int *out)
 {
     sp_special_node node = {.kind = SP_TREE_WORD, .at = word};
+    if (reduction(word))
+        return bad(r, "largest and smallest are of a whole statement: m(i) = largest(A(i,j)); before this");
     if (!allowed(word)) return bad(r, "this word is none of expressions (add, max, exp, ...)");
     SP_TRY(need(r, '('));
     do {
@@ -347,13 +354,39 @@ static sparta_status check_own(reader *r, const sp_special_statement *st, int fi
     }
     const sp_special_node *root = &s->node[st->root];
     const bool terms = root->kind == SP_TREE_WORD && (root->at == SP_NEST_add || root->at == SP_NEST_sub);
-    if (own && (sums || st->adds))
+    if (own && st->adds)
+        return bad(r, "a statement adds to what it reads; write y(i) = y(i) + ... as y(i) = add(y(i),...); "
+                      "before this");
+    if (own && sums)
         return bad(r, "a statement that reads what it writes cannot sum over an index; use two statements; "
                       "before this");
-    if (own && terms)
+    if (own && terms && st->reduce == SP_NEST_sum)
         return bad(r,
                    "a statement that reads what it writes is one term: write add(a,b) or += ; before this");
     return SPARTA_OK;
+}
+
+/* A sum of terms, or largest(...) or smallest(...), which are of one. */
+static sparta_status right_side(reader *r, sp_special_statement *st)
+{
+    static const int words[] = {SP_NEST_largest, SP_NEST_smallest};
+    skip(r);
+    st->reduce = SP_NEST_sum;
+    for (size_t i = 0; i < SP_COUNT(words); i++) {
+        const char *word = sp_nest_word_row(words[i])->name;
+        const size_t n = strlen(word);
+        if (!strncmp(r->p, word, n) && !is_letter(r->p[n]) && !is_digit(r->p[n])) st->reduce = words[i];
+    }
+    if (st->reduce == SP_NEST_sum) return sum(r, &st->root);
+    if (st->adds) return bad(r, "largest and smallest are written by '=', and += adds");
+    r->p += strlen(sp_nest_word_row(st->reduce)->name);
+    SP_TRY(need(r, '('));
+    SP_TRY(sum(r, &st->root));
+    SP_TRY(need(r, ')'));
+    skip(r);
+    return *r->p && *r->p != ';'
+               ? bad(r, "largest and smallest are all that a statement says; put this into another one")
+               : SPARTA_OK;
 }
 
 static sparta_status statement(reader *r)
@@ -369,7 +402,7 @@ static sparta_status statement(reader *r)
     sp_special_operand *o = &s->operand[s->access[st->target].operand];
     st->adds = take(r, '+');
     SP_TRY(need(r, '='));
-    SP_TRY(sum(r, &st->root));
+    SP_TRY(right_side(r, st));
     SP_TRY(check_own(r, st, first));
     o->written = true;
     s->statements++;

@@ -3,6 +3,7 @@
 #include "special/inside.h"
 #include "special/writer.h"
 #include "store/store.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -202,17 +203,20 @@ sparta_status sp_special_build(sp_special *s, const sparta_tensor *operand, sp_t
 }
 
 /* ------------------------------------------------------------------ running */
-static void clear(const sp_special_kernel *k, int operand)
+static void fill(const sparta_tensor *t, float with)
+{
+    float *x = t->data;
+    for (int64_t i = 0; x && i < sparta_tensor_elements(t); i++) x[i] = with;
+}
+
+/* What sums begin with, or the largest or the smallest of nothing. */
+static void clear(const sp_special_kernel *k, int operand, int reduce)
 {
     const sp_special_operand *o = &k->s->operand[operand];
-    if (!o->stored) {
-        memset(k->dense[operand].data, 0, (size_t)sparta_tensor_elements(&k->dense[operand]) * 4);
-        return;
-    }
-    for (int i = 0; i < o->leaves; i++) {
-        const sparta_tensor *v = &sp_packed_leaf(&k->packed[operand], i)->values;
-        if (v->data) memset(v->data, 0, (size_t)sparta_tensor_elements(v) * 4);
-    }
+    const float with = reduce == SP_NEST_sum ? 0 : reduce == SP_NEST_largest ? -INFINITY : INFINITY;
+    if (!o->stored) fill(&k->dense[operand], with);
+    for (int i = 0; o->stored && i < o->leaves; i++)
+        fill(&sp_packed_leaf(&k->packed[operand], i)->values, with);
 }
 
 static bool empty(const sp_special *s, const sp_special_nest *n)
@@ -254,7 +258,7 @@ void sp_special_run(const sp_special_kernel *k, sp_pool *pool)
     for (int i = 0; i < s->nests; i++) {
         const sp_special_nest *n = s->nest[i];
         int result;
-        if (sp_special_clears(s, i, &result)) clear(k, result);
+        if (sp_special_clears(s, i, &result)) clear(k, result, s->statement[n->statement].reduce);
         if (empty(s, n)) continue;
         shared r = {k, i, pool && sp_special_shares(n) ? sp_pool_threads(pool) : 1};
         if (r.parts > 1)

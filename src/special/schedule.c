@@ -169,7 +169,7 @@ static bool unit(const sp_special *s, const sp_special_use *u, sp_special_digit 
 {
     const int last = sp_special_levels(s, u) - 1;
     if (!sp_special_uses(s, u, d.index)) return true;
-    if (u->sparse && !u->needed) return false;
+    if (sp_special_looked_up(u)) return false;
     for (int l = 0; l <= last; l++) {
         if (!u->format) {
             const sp_nest_axis *x = &s->access[u->access].axis[l];

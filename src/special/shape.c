@@ -77,7 +77,14 @@ bool sp_special_ordered(const sp_level *l)
            !(l->properties & (SP_PROP_NONUNIQUE | SP_PROP_NONORDERED));
 }
 
-static bool same_axes(const sp_special *s, int a, int b)
+bool sp_special_fills_up(const sp_format *f)
+{
+    for (int l = 0; l < f->n; l++)
+        if (f->level[l].kind == SP_LEVEL_PACKED || f->level[l].kind == SP_LEVEL_STRUCTURED) return true;
+    return sp_levels_zero_absent(f);
+}
+
+bool sp_special_same_axes(const sp_special *s, int a, int b)
 {
     const sp_special_access *x = &s->access[a], *y = &s->access[b];
     for (int d = 0; d < s->operand[x->operand].rank; d++)
@@ -90,7 +97,8 @@ int sp_special_like(const sp_special *s, const sp_special_nest *n)
     const sp_special_use *t = sp_special_target(n);
     const int like = s->operand[t->operand].like;
     for (int u = 0; u < n->uses - 1 && like >= 0; u++)
-        if (n->use[u].needed && n->use[u].operand == like && same_axes(s, n->use[u].access, t->access))
+        if (n->use[u].needed && sp_special_pattern(s, n->use[u].operand) == like &&
+            sp_special_same_axes(s, n->use[u].access, t->access))
             return u;
     return -1;
 }
@@ -262,19 +270,21 @@ sparta_status sp_special_sized(sp_special *s)
 
 /* ------------------------------------------------------------------ results */
 /* A result in a sparse format has the pattern of an operand that is stored so and has the same indices. */
-static sparta_status find_like(sp_special *s, int target)
+static sparta_status find_like(sp_special *s, const sp_special_statement *st)
 {
-    sp_special_operand *o = &s->operand[s->access[target].operand];
-    o->like = -1;
-    if (!o->stored || (!o->format.sum && all_dense(&o->format))) return SPARTA_OK;
-    for (int a = 0; a < s->accesses; a++) {
-        const sp_special_operand *p = &s->operand[s->access[a].operand];
-        if (p != o && p->stored && !p->written && sp_format_equal(&p->format, &o->format) &&
-            same_axes(s, target, a)) {
-            o->like = s->access[a].operand;
-            return SPARTA_OK;
+    sp_special_operand *o = &s->operand[s->access[st->target].operand];
+    if (o->like >= 0 || !o->stored || (!o->format.sum && all_dense(&o->format))) return SPARTA_OK;
+    const unsigned needed = sp_special_needs(s, st->root);
+    for (int pass = 0; pass < 2; pass++) /* those that the statement is 0 without go first */
+        for (int a = 0; a < s->accesses; a++) {
+            const int like = sp_special_pattern(s, s->access[a].operand);
+            const sp_special_operand *p = &s->operand[like];
+            if ((pass || needed >> a & 1) && p->stored && !p->written &&
+                sp_format_equal(&p->format, &o->format) && sp_special_same_axes(s, st->target, a)) {
+                o->like = like;
+                return SPARTA_OK;
+            }
         }
-    }
     return sp_fail(s->cx, SPARTA_E_UNSUPPORTED,
                    "expression: the result %s has a sparse format; it can have that of an operand with the "
                    "same indices, whose "
@@ -305,7 +315,8 @@ static sparta_status check_stored(sp_special *s, const sp_special_access *a)
 sparta_status sp_special_stored(sp_special *s)
 {
     for (int a = 0; a < s->accesses; a++) SP_TRY(check_stored(s, &s->access[a]));
-    for (int i = 0; i < s->statements; i++) SP_TRY(find_like(s, s->statement[i].target));
+    for (int i = 0; i < s->operands; i++) s->operand[i].like = -1;
+    for (int i = 0; i < s->statements; i++) SP_TRY(find_like(s, &s->statement[i]));
     s->arrays = s->levels = 0;
     for (int i = 0; i < s->operands; i++) {
         sp_special_operand *o = &s->operand[i];

@@ -17,7 +17,9 @@
  *
  * What an expression means. An element that is not stored is 0. A statement is a sum of terms (what + and - join at its top); each term is
  * summed over the indices it has and the result has not. `=` writes the sum, `+=` adds it to what is there. Statements run one after the
- * other, and may read what earlier ones wrote: "y(i) = A(i,j)*x(j) + b(i); y(i) = relu(y(i))".
+ * other, and may read what earlier ones wrote: "y(i) = A(i,j)*x(j) + b(i); y(i) = relu(y(i))". "m(i) = largest(S(i,j))" takes the largest (or the
+ * smallest) instead of the sum: one term, and where a factor is not stored there is nothing to take; of nothing it is -infinity (infinity). A 0 is not
+ * stored in formats that fill up with zeros (blocks, rows of one width, diagonals).
  *
  * What is skipped. A factor that is not stored makes its term 0, whatever the other factors are (infinities too): such operands are needed, and loops
  * run over what they store. The first needed operand leads; an index that it binds is searched for in the others. Of operands that are not
@@ -83,6 +85,7 @@ typedef struct sp_special_node {
 typedef struct sp_special_statement {
     int target; /* an access */
     bool adds;  /* += */
+    int reduce; /* over indices that the result has not: SP_NEST_sum, largest or smallest */
     int root;   /* a node */
 } sp_special_statement;
 
@@ -107,8 +110,10 @@ typedef struct sp_special_loop {
 /* One access of a nest: levels of one leaf of its operand. */
 typedef struct sp_special_use {
     int access, operand, leaf;
-    bool needed;             /* a term without it is 0 */
-    bool sparse;             /* a level of it is not dense */
+    bool factor; /* a term without it is 0 */
+    bool needed; /* and loops go over what it stores */
+    bool sparse; /* a level of it is not dense */
+    int follows; /* it has the pattern of this use, and lies at the same positions; -1: it does not */
     const sp_format *format; /* NULL: row-major */
 } sp_special_use;
 

@@ -122,15 +122,61 @@ static const char *lanes(const writer *w)
     return w->masked ? "lanes" : "LANES";
 }
 
+/* What sums are made of, or what stands in their place: what they begin with, how another comes to them, as a number and in vectors, and across lanes. */
+typedef struct reduction {
+    const char *begin, *one, *vectors, *across;
+} reduction;
+static const reduction *reduction_of(const writer *w)
+{
+    static const reduction sum = {"0.f", "", "", "sum_vec"},
+                           largest = {"-__builtin_inff()", "most_one", "most", "largest_vec"},
+                           smallest = {"__builtin_inff()", "least_one", "least", "smallest_vec"};
+    const int word = w->s->statement[w->n->statement].reduce;
+    return word == SP_NEST_largest ? &largest : word == SP_NEST_smallest ? &smallest : &sum;
+}
+static bool sums_up(const writer *w)
+{
+    return w->s->statement[w->n->statement].reduce == SP_NEST_sum;
+}
+
+/* Where 0 stands for what is not stored it has no part in what is the largest. */
+static void take_part(const writer *w, int t, const char *begin, sp_text *e)
+{
+    const bool in_vectors = vector_loop(w->n) >= 0;
+    int tests = 0;
+    for (int u = 0; u < w->n->uses && !sums_up(w); u++) {
+        const sp_special_use *use = &w->n->use[u];
+        char name[64];
+        if (!use->factor || !sp_special_fills_up(use->format)) continue;
+        sp_write_value(w, u, t, name);
+        sp_text_printf(e, in_vectors ? "%s(%s != splat(0.f))" : "%s%s != 0.f",
+                       tests++      ? in_vectors ? " & " : " && "
+                       : in_vectors ? "pick("
+                                    : "",
+                       name);
+    }
+    if (tests) sp_text_printf(e, in_vectors ? ", " : " ? ");
+    sp_write_expression(w, w->n->root, t, e);
+    if (tests) sp_text_printf(e, in_vectors ? ", splat(%s))" : " : %s", begin);
+}
+
 static void body(writer *w)
 {
     const bool in_vectors = vector_loop(w->n) >= 0;
+    const reduction *r = reduction_of(w);
     const bool across = in_vectors && summed(w->s, w->n, vector_loop(w->n));
     for (int t = 0; t < (in_vectors ? w->vectors : 1); t++) {
         sp_text e;
         sp_text_init(&e, w->out->cx);
-        sp_write_expression(w, w->n->root, t, &e);
-        if (across && w->masked)
+        take_part(w, t, r->begin, &e);
+        const char *with = in_vectors ? r->vectors : r->one;
+        if (!sums_up(w) && across && w->masked)
+            LINE(w, "sum%d_%d = %s(sum%d_%d, first_vec(lanes, %s, %s));", w->copy, t + w->turn, with, w->copy,
+                 t + w->turn, sp_text_str(&e), r->begin);
+        else if (!sums_up(w))
+            LINE(w, "sum%d_%d = %s(sum%d_%d, %s);", w->copy, t + w->turn, with, w->copy, t + w->turn,
+                 sp_text_str(&e));
+        else if (across && w->masked)
             LINE(w, "sum%d_%d %c= first_vec(lanes, %s, 0.f);", w->copy, t + w->turn,
                  w->n->negative ? '-' : '+', sp_text_str(&e));
         else
@@ -150,7 +196,10 @@ static void store(writer *w, int nest_stores)
         for (int t = 0; t < vectors; t++) {
             char plus[32] = "";
             if (t) snprintf(plus, sizeof plus, t > 1 ? " + %d * LANES" : " + LANES", t);
-            if (nest_stores)
+            if (!nest_stores && !sums_up(w))
+                LINE(w, "put_f32(%s_values + %s%s, %s(get_f32(%s_values + %s%s, %s), sum%d_%d), %s);", name,
+                     at, plus, reduction_of(w)->vectors, name, at, plus, lanes(w), w->copy, t, lanes(w));
+            else if (nest_stores)
                 LINE(w, "put_f32(%s_values + %s%s, sum%d_%d, %s);", name, at, plus, w->copy, t, lanes(w));
             else
                 LINE(w, "put_f32(%s_values + %s%s, get_f32(%s_values + %s%s, %s) + sum%d_%d, %s);", name, at,
@@ -160,9 +209,23 @@ static void store(writer *w, int nest_stores)
     }
     sp_text e;
     sp_text_init(&e, w->out->cx);
-    for (int t = 0; t < vectors; t++) sp_text_printf(&e, "%ssum%d_%d", t ? " + " : "", w->copy, t);
-    LINE(w, v >= 0 ? "%s_values[%s] %s sum_vec(%s);" : "%s_values[%s] %s %s;", name, at,
-         nest_stores ? "=" : "+=", sp_text_str(&e));
+    const reduction *r = reduction_of(w);
+    if (v >= 0) sp_text_printf(&e, "%s(", r->across);
+    for (int t = 1; t < vectors && !sums_up(w); t++) sp_text_printf(&e, "%s(", v >= 0 ? r->vectors : r->one);
+    for (int t = 0; t < vectors; t++)
+        sp_text_printf(&e,
+                       sums_up(w) ? "%ssum%d_%d"
+                       : t        ? "%ssum%d_%d)"
+                                  : "%ssum%d_%d",
+                       !t           ? ""
+                       : sums_up(w) ? " + "
+                                    : ", ",
+                       w->copy, t);
+    if (v >= 0) sp_text_printf(&e, ")");
+    if (nest_stores || sums_up(w))
+        LINE(w, "%s_values[%s] %s %s;", name, at, nest_stores ? "=" : "+=", sp_text_str(&e));
+    else
+        LINE(w, "%s_values[%s] = %s(%s_values[%s], %s);", name, at, r->one, name, at, sp_text_str(&e));
     sp_text_free(&e);
 }
 
@@ -425,8 +488,8 @@ static void summing(const writer *from, int at)
     for (int k = 0; k < n; k++) {
         sp_text_printf(w.out, "%*s%s", 4 * w.indent, "", in_vectors ? "vec" : "float");
         for (int t = 0; t < vectors; t++)
-            sp_text_printf(w.out, in_vectors ? "%s sum%d_%d = splat(0.f)" : "%s sum%d_%d = 0.f", t ? "," : "",
-                           k, t);
+            sp_text_printf(w.out, in_vectors ? "%s sum%d_%d = splat(%s)" : "%s sum%d_%d = %s", t ? "," : "",
+                           k, t, reduction_of(&w)->begin);
         sp_text_printf(w.out, ";\n");
     }
     walk(&w, at);
@@ -504,9 +567,14 @@ void sp_special_print(const sp_special *s, sp_text *out)
         const sp_special_nest *n = s->nest[i];
         sp_text_printf(out, "%d: ", i);
         print_nest(s, n, out);
-        sp_text_printf(out, "; %s %s %s", s->operand[sp_special_target(n)->operand].name,
-                       sp_special_stores(s, i) ? "=" : "+=", n->negative ? "-" : "");
+        const char *result = s->operand[sp_special_target(n)->operand].name;
+        const int reduce = s->statement[n->statement].reduce;
+        const bool sums = reduce == SP_NEST_sum, stores = sp_special_stores(s, i);
+        sp_text_printf(out, "; %s %s %s", result, stores || !sums ? "=" : "+=", n->negative ? "-" : "");
+        if (!sums) sp_text_printf(out, "%s(", sp_nest_word_row(reduce)->name);
+        if (!sums && !stores) sp_text_printf(out, "%s,", result);
         print_tree(s, n->root, out);
+        if (!sums) sp_text_printf(out, ")");
         for (int u = 0; u < n->uses; u++)
             if (n->use[u].needed && s->operand[n->use[u].operand].leaves > 1)
                 sp_text_printf(out, "; part %d of %s", n->use[u].leaf, s->operand[n->use[u].operand].name);

@@ -30,6 +30,15 @@ FIND(u64, unsigned long)
 FIND(i32, int)
 FIND(i64, long)
 
+/* NaN where a or b is, as most and least of vectors. */
+INLINE float most_one(float a, float b)
+{
+    return a != a || a > b ? a : b;
+}
+INLINE float least_one(float a, float b)
+{
+    return a != a || a < b ? a : b;
+}
 /* How many bits of a byte are set. Where there is no instruction for it, gcc would call a function that nobody has. */
 INLINE long set_bits(unsigned byte)
 {

@@ -395,9 +395,10 @@ static bool all_bound(const writer *w, int index)
     return sum > 0;
 }
 
-/* Slots of the last block that are too many hold 0 in an operand that the term needs, which makes it 0. */
+/* Slots of the last block that are too many hold 0 in an operand that the term needs, which makes it 0: nothing to a sum. */
 static bool zero_outside(const writer *w, int loop)
 {
+    if (w->s->statement[w->n->statement].reduce != SP_NEST_sum) return false;
     for (int u = 0; u < w->n->uses; u++)
         for (int l = 0; w->n->use[u].needed && l < w->n->use[u].format->n; l++)
             if (sp_special_same(sp_special_level_digit(w->s, &w->n->use[u], l), w->n->loop[loop].digit))
@@ -496,7 +497,7 @@ static bool has_vectors(const writer *w)
 static void load(writer *w, int use)
 {
     const sp_special_use *u = &w->n->use[use];
-    const bool found = u->sparse && !u->needed;
+    const bool found = sp_special_looked_up(u);
     char name[48], value[128];
     sp_write_name(w, use, name);
     w->loaded[use] = true;
@@ -534,11 +535,17 @@ static bool advance(writer *w, int use)
     char name[48], c[SP_WRITE_PARTS], q[64];
     if (w->levels[use] == levels || (use == w->n->uses - 1 && w->s->operand[u->operand].like >= 0))
         return false;
+    if (u->follows >= 0) {
+        if (w->levels[u->follows] < levels) return false;
+        memcpy(w->at[use], w->at[u->follows], sizeof w->at[0]);
+        w->levels[use] = levels;
+        return true;
+    }
     const int l = w->levels[use];
     if (sp_special_loop_of(w->n, use, l) >= 0 || !sp_special_level_dense(u, l) || !has_text(w, use, l))
         return false;
     sp_write_level_text(w, use, l, c);
-    if (u->sparse && !u->needed) { /* looked up: that its indices are there is enough */
+    if (sp_special_looked_up(u)) { /* looked up: that its indices are there is enough */
         w->levels[use]++;
         return true;
     }
@@ -616,11 +623,21 @@ static void number_text(double v, bool vectors, sp_text *out)
     sp_text_printf(out, vectors ? "splat(%sf)" : "%sf", s);
 }
 
+void sp_write_value(const writer *w, int use, int t, char out[64])
+{
+    char name[48];
+    sp_write_name(w, use, name);
+    if (in_lanes(w, use) && !sp_special_looked_up(&w->n->use[use]))
+        snprintf(out, 64, "%s_v%d", name, t);
+    else
+        snprintf(out, 64, "%s_v", name);
+}
+
 static void expression(const writer *w, int node, int t, bool top, sp_text *out)
 {
     const sp_special_node *x = &w->s->node[node];
     const bool vectors = has_vectors(w);
-    char name[48];
+    char name[64];
     if (x->kind == SP_TREE_NUMBER) {
         number_text(x->number, vectors, out);
         return;
@@ -628,9 +645,8 @@ static void expression(const writer *w, int node, int t, bool top, sp_text *out)
     if (x->kind == SP_TREE_ACCESS) {
         int use = 0;
         while (w->n->use[use].access != x->at) use++;
-        sp_write_name(w, use, name);
-        const bool along = in_lanes(w, use) && !(w->n->use[use].sparse && !w->n->use[use].needed);
-        sp_text_printf(out, along ? "%s_v%d" : "%s_v", name, t);
+        sp_write_value(w, use, t, name);
+        sp_text_printf(out, "%s", name);
         return;
     }
     /* An operator is one of floats too; a function is asked of vectors. */
@@ -718,7 +734,7 @@ void sp_write_declare(writer *w)
         for (int leaf = found ? 0 : n->use[u].leaf; leaf <= (found ? o->leaves - 1 : n->use[u].leaf);
              leaf++) {
             snprintf(part, sizeof part, found ? "%s_p%d" : "%s", name, leaf);
-            if (!result || o->like < 0) declare_leaf(w, part, o, leaf);
+            if (n->use[u].follows < 0 && (!result || o->like < 0)) declare_leaf(w, part, o, leaf);
             LINE(w, "%sfloat *%sconst %s_values = args->array[%d];", result ? "" : "const ",
                  own ? "" : "restrict ", part, o->array + leaf * (1 + 2 * SP_LEVELS));
         }

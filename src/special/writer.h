@@ -50,6 +50,8 @@ void sp_write_declare(writer *w);
 void sp_write_settle(writer *w, int use);
 void sp_write_name(const writer *w, int use, char out[48]);
 void sp_write_expression(const writer *w, int node, int t, sp_text *out);
+/* What the element of a use is called, in vector t. */
+void sp_write_value(const writer *w, int use, int t, char out[64]);
 /* The use whose positions are those of the result: itself, or the operand whose pattern it has. */
 int sp_write_result_use(const writer *w);
 /* Where in the values the element of the result lies. */

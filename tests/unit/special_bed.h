@@ -12,6 +12,8 @@ typedef struct dense_walk {
     const sp_special *s;
     sparta_tensor *operand; /* row-major f32 */
     int64_t index[SP_SPECIAL_INDICES];
+    unsigned char *stored[SP_SPECIAL_OPERANDS]; /* NULL: all of it */
+    int reduce;
 } dense_walk;
 
 static float *element(const dense_walk *w, int access)
@@ -53,6 +55,27 @@ static double value_of(const dense_walk *w, int node)
     return 0;
 }
 
+/* Is there such an element? Else the term is 0, or takes no part in what is the largest. */
+static bool there(const dense_walk *w, int node)
+{
+    const sp_special_node *x = &w->s->node[node];
+    if (x->kind == SP_TREE_NUMBER) return true;
+    if (x->kind == SP_TREE_ACCESS) {
+        const int o = w->s->access[x->at].operand;
+        return !w->stored[o] || w->stored[o][element(w, x->at) - (float *)w->operand[o].data];
+    }
+    const bool a = there(w, x->arg[0]), b = x->n > 1 ? there(w, x->arg[1]) : true;
+    switch (x->at) {
+    case SP_NEST_mul: return a && b;
+    case SP_NEST_add:
+    case SP_NEST_sub:
+    case SP_NEST_min:
+    case SP_NEST_max:
+    case SP_NEST_exp: return true; /* these have no factors */
+    }
+    return a;
+}
+
 static bool has_index(const sp_special *s, int node, int index)
 {
     const sp_special_node *x = &s->node[node];
@@ -70,7 +93,12 @@ static void add_term(dense_walk *w, double *sum, int target, int node, double si
 {
     const sp_special_access *a = &w->s->access[target];
     if (at == w->s->indices) {
-        sum[element(w, target) - (float *)w->operand[a->operand].data] += sign * value_of(w, node);
+        double *const to = sum + (element(w, target) - (float *)w->operand[a->operand].data);
+        const double v = there(w, node) ? value_of(w, node) : 0;
+        if (w->reduce == SP_NEST_sum)
+            *to += sign * v;
+        else if (there(w, node) && (w->reduce == SP_NEST_largest ? v > *to : v < *to))
+            *to = v;
         return;
     }
     bool used = has_index(w->s, node, at);
@@ -83,7 +111,7 @@ static void add_term(dense_walk *w, double *sum, int target, int node, double si
 static void add_terms(dense_walk *w, double *sum, int target, int node, double sign)
 {
     const sp_special_node *x = &w->s->node[node];
-    const bool word = x->kind == SP_TREE_WORD;
+    const bool word = x->kind == SP_TREE_WORD && w->reduce == SP_NEST_sum;
     if (word && (x->at == SP_NEST_add || x->at == SP_NEST_sub)) {
         add_terms(w, sum, target, x->arg[0], sign);
         add_terms(w, sum, target, x->arg[1], x->at == SP_NEST_add ? sign : -sign);
@@ -93,20 +121,57 @@ static void add_terms(dense_walk *w, double *sum, int target, int node, double s
         add_term(w, sum, target, node, sign, 0);
 }
 
+typedef struct marks {
+    const sparta_tensor *of;
+    unsigned char *at;
+} marks;
+
+static sparta_status mark(void *arg, const int64_t *index, const sp_packed *part, int64_t position)
+{
+    const marks *m = arg;
+    int64_t at = 0;
+    (void)part, (void)position;
+    for (int d = 0; d < m->of->rank; d++) at = at * m->of->dim[d] + index[d];
+    m->at[at] = 1;
+    return SPARTA_OK;
+}
+
+/* Which elements are stored is what the walker over storage says. */
+static void mark_stored(dense_walk *w, const sp_special_kernel *k)
+{
+    for (int i = 0; i < w->s->operands; i++) {
+        const sp_format *f = &w->s->operand[i].format;
+        bool dense = !f->sum; /* then every element is there */
+        for (int l = 0; l < f->n; l++) dense &= f->level[l].kind == SP_LEVEL_DENSE;
+        if (!w->s->operand[i].stored || dense) continue;
+        marks m = {&w->operand[i], calloc((size_t)sparta_tensor_elements(&w->operand[i]) + 1, 1)};
+        assert_non_null(m.at);
+        must(sp_packed_walk(cx, &k->packed[i], mark, &m), "walk");
+        w->stored[i] = m.at;
+    }
+}
+
 /* Operands of results hold the answers afterwards. */
-static void by_index(const sp_special *s, sparta_tensor *operand)
+static void by_index(const sp_special *s, sparta_tensor *operand, const sp_special_kernel *k)
 {
     dense_walk w = {.s = s, .operand = operand};
+    mark_stored(&w, k);
     for (int i = 0; i < s->statements; i++) {
         const sparta_tensor *t = &operand[s->access[s->statement[i].target].operand];
         const int64_t n = sparta_tensor_elements(t);
         double *sum = calloc((size_t)n + 1, sizeof *sum);
         assert_non_null(sum);
-        for (int64_t k = 0; k < n && s->statement[i].adds; k++) sum[k] = (double)((float *)t->data)[k];
+        w.reduce = s->statement[i].reduce;
+        for (int64_t e = 0; e < n; e++)
+            sum[e] = s->statement[i].adds          ? (double)((float *)t->data)[e]
+                     : w.reduce == SP_NEST_sum     ? 0
+                     : w.reduce == SP_NEST_largest ? -(double)INFINITY
+                                                   : (double)INFINITY;
         add_terms(&w, sum, s->statement[i].target, s->statement[i].root, 1);
-        for (int64_t k = 0; k < n; k++) ((float *)t->data)[k] = (float)sum[k];
+        for (int64_t e = 0; e < n; e++) ((float *)t->data)[e] = (float)sum[e];
         free(sum);
     }
+    for (int i = 0; i < s->operands; i++) free(w.stored[i]);
 }
 
 /* ------------------------------------------------------------------ one case */
@@ -138,7 +203,7 @@ static void make_operands(special_case *c, sp_rng *r, unsigned keep)
 static void compare_case(special_case *c, const char *what)
 {
     sparta_tensor kept[SP_SPECIAL_OPERANDS];
-    by_index(c->s, c->operand);
+    by_index(c->s, c->operand, &c->kernel);
     for (int i = 0; i < c->s->operands; i++) {
         if (!c->s->operand[i].written) continue;
         must(sp_special_result(&c->kernel, i, &kept[i]), what);

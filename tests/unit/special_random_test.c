@@ -25,6 +25,11 @@ static const char *const expressions[] = {
     "C(i,j) = A(j,i) + abs(B(i,j))",
     "S(i,j) = A(i,j)*X(i,k)*Y(j,k)",
     "C(m,n) = X(m,k)*A(n,k)",
+    "y(i) = largest(A(i,j))",
+    "y(j) = smallest(A(i,j)*x(i))",
+    "C(i,k) = largest(A(i,j)*X(j,k))",
+    "s = largest(A(i,j)-B(i,j))",
+    "S(i,j) = A(i,j)*X(i,k)*Y(j,k); y(i) = largest(S(i,j)*A(i,j))",
 };
 static const char *const threes[] = {
     "C(i,l) = A(i,j,k)*X(j,l)*Y(k,l)",

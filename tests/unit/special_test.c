@@ -27,6 +27,12 @@ static void wrong_expressions(void **state)
         {"C(i) = A(99999999999*i)", "too large"},
         {"C(i) = exp(A(i),A(i))", "another number of arguments"},
         {"C(i) = sum(A(i))", "this word is none"},
+        {"m(i) = 2*largest(A(i,j))", "of a whole statement"},
+        {"m(i) = largest(A(i,j)) + 1", "all that a statement says"},
+        {"m(i) += largest(A(i,j))", "written by '='"},
+        {"m(i) = largest(A(i,j)", "')' is missing"},
+        {"m(i) = largest(m(i)*A(i,j))", "cannot sum"},
+        {"y(i) += y(i)*2", "adds to what it reads"},
         {"C(i) = less(A(i),A(i))", "this word is none"},
         {"exp(i) = A(i)", "a word is no operand"},
         {"C(i) = 1e999*A(i)", "no number"},
@@ -259,9 +265,14 @@ static void every_rule_of_schedules(void **state)
 }
 
 /* ------------------------------------------------------------------ golden texts */
+/* Attention over a stored pattern, statement by statement: scores, the largest of a row, exponents less it, their sum, the quotient, the values. */
+#define SOFTMAX                                                                                              \
+    "S(i,j) = P(i,j)*Q(i,k)*K(j,k); m(i) = largest(S(i,j)); E(i,j) = P(i,j)*exp(S(i,j)-m(i)); "              \
+    "d(i) = E(i,j); W(i,j) = E(i,j)/d(i); O(i,l) = W(i,j)*V(j,l)"
+
 /* tests/fixtures/kernels/special_<name>.c, byte by byte; EMIT_GOLDEN=write writes them anew. */
 static const struct {
-    const char *name, *text, *format[7];
+    const char *name, *text, *format[9];
 } golden[] = {
     {"spmm_csr", "C(i,k) = A(i,j)*B(j,k)", {"A", "csr"}},
     {"spmm_dia", "C(i,k) += A(i,j)*B(j,k)", {"A", "dia"}},
@@ -270,6 +281,8 @@ static const struct {
     {"strip_panel", "y(m,n) = x(m,k)*w(n,k)", {"w", "cv(2)", "x", "panel", "y", "panel"}},
     {"both", "C(i,j) = A(i,j)*B(i,j)", {"A", "bitmap", "B", "dcsc"}},
     {"merge", "C(i,j) = A(i,j)*B(i,j)", {"A", "csr", "B", "dcsr"}},
+    {"largest", "m(i) = largest(A(i,j)*X(i,j)); y(k) = smallest(B(j,k))", {"A", "bsr(2,4)"}},
+    {"softmax", SOFTMAX, {"P", "csr", "S", "csr", "E", "csr", "W", "csr"}},
     {"one_side", "C(i,j) = max(A(i,j),X(i,j))", {"A", "coo"}},
 };
 
@@ -399,7 +412,7 @@ static void words_of_expressions(void **state)
     make_operands(&c, &r, 50);
     ok(sp_special_build(c.s, c.operand, sp_target_best(SP_DEVICE_CPU), &c.kernel));
     sp_special_run(&c.kernel, NULL);
-    by_index(c.s, c.operand);
+    by_index(c.s, c.operand, &c.kernel);
     sparta_tensor got;
     ok(sp_special_result(&c.kernel, 0, &got));
     for (int64_t k = 0; k < sparta_tensor_elements(&got); k++) {
@@ -408,6 +421,44 @@ static void words_of_expressions(void **state)
     }
     sp_free(cx, got.data);
     end_case(&c);
+}
+
+/* Formats with zeros in them have an element in each row here: those zeros, less the largest of nothing, would be NaN. */
+static void run_softmax(const char *format, bool zeros, const char *schedule)
+{
+    sp_rng r = sp_rng_seed(11);
+    sparta_tensor got;
+    const sp_target target = sp_target_best(SP_DEVICE_CPU);
+    special_case c = {.s = expression(SOFTMAX, (const char *const[]){"P", format, "S", format, "E", format,
+                                                                     "W", format, NULL})};
+    for (int i = 0; i < c.s->indices; i++) ok(sp_special_size(c.s, c.s->index[i].name, 19 + i));
+    ok(sp_special_sized(c.s));
+    ok(sp_special_lower(c.s));
+    must(sp_special_schedule(c.s, schedule, target), format);
+    make_operands(&c, &r, 20);
+    float *p = c.operand[sp_special_find(c.s, "P")].data;
+    for (int i = 0; i < 19 * 20; i++) p[i] = p[i] != 0 || i % 20 == 7; /* a mask */
+    if (!zeros) memset(p + 3 * 20, 0, 20 * sizeof *p);                 /* row 3 has nothing */
+    must(sp_special_build(c.s, c.operand, target, &c.kernel), format);
+    sp_special_run(&c.kernel, NULL);
+    by_index(c.s, c.operand, &c.kernel);
+    const int at = sp_special_find(c.s, "O");
+    ok(sp_special_result(&c.kernel, at, &got));
+    for (int64_t k = 0; k < sparta_tensor_elements(&got); k++) {
+        const float want = ((float *)c.operand[at].data)[k];
+        if (!(fabsf(((float *)got.data)[k] - want) <= 4e-6f * (1 + fabsf(want))))
+            fail_msg("%s: O[%lld] is %g, not %g", format, (long long)k, (double)((float *)got.data)[k],
+                     (double)want);
+    }
+    sp_free(cx, got.data);
+    end_case(&c);
+}
+
+static void softmax_over_a_pattern(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"csr", "coo", "bitmap", "dcsc", "bsr(4,3)", "hyb(1,2)", "ell"};
+    for (size_t i = 0; i < SP_COUNT(formats); i++) run_softmax(formats[i], i > 3, NULL);
 }
 
 /* Every allocation of the way from text to storage fails once: the message says so, and nothing is lost. */
@@ -474,6 +525,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(unrolled_sums_of_a_pattern, enter, leave),
         cmocka_unit_test_setup_teardown(indices_in_many_parts, enter, leave),
         cmocka_unit_test_setup_teardown(words_of_expressions, enter, leave),
+        cmocka_unit_test_setup_teardown(softmax_over_a_pattern, enter, leave),
         cmocka_unit_test_setup_teardown(memory_that_fails, enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
