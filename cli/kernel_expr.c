@@ -210,8 +210,9 @@ static sparta_status run(job *j)
     SP_TRY(build(j));
     sp_pool *pool = sp_pool_create(j->c->cx, (int)cli_int(j->c, CLI_THREADS, 0));
     SP_NEED(j->c->cx, pool);
-    sp_special_run(&j->kernel, pool);
+    const sparta_status status = sp_special_run(&j->kernel, pool);
     sp_pool_free(pool);
+    SP_TRY(status);
     cli_json o = cli_json_begin(j->c, "kernel");
     cli_json_text(&o, "expr", j->s->text);
     SP_TRY(write_all(j, &o));
@@ -233,12 +234,11 @@ enum { SAMPLES = 4096 };
 static sparta_status measure(job *j, sp_pool *pool, double *us, int *n)
 {
     const double end = sp_now() + cli_real(j->c, CLI_TIME, 0.5);
-    sp_special_run(&j->kernel, pool);
+    SP_TRY(sp_special_run(&j->kernel, pool));
     for (*n = 0; *n < SAMPLES && (*n < 3 || sp_now() < end);) {
         const double begin = sp_now();
-        sp_special_run(&j->kernel, pool);
+        SP_TRY(sp_special_run(&j->kernel, pool));
         us[(*n)++] = (sp_now() - begin) * 1e6;
-        SP_TRY(sp_check_cancel(j->c->cx));
     }
     qsort(us, (size_t)*n, sizeof *us, ascending);
     return SPARTA_OK;

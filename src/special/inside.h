@@ -45,6 +45,8 @@ static inline const sp_special_use *sp_special_target(const sp_special_nest *n)
 /* May loop `at` be in vectors? NULL, or the reason why not: text in `why`. */
 const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
 const char *sp_special_threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
+/* The same where each has a result of its own. */
+const char *sp_special_cut_refused(const sp_special_nest *n, int at);
 /* Is the sum of the loops from `at` on kept in registers, each with a place? The first such `at`. */
 int sp_special_sums(const sp_special *s, const sp_special_nest *n);
 /* The use whose pattern the result has and in whose positions it is stored: needed, with the same indices; -1: none. */

@@ -210,10 +210,15 @@ static void fill(const sparta_tensor *t, float with)
 }
 
 /* What sums begin with, or the largest or the smallest of nothing. */
+static float beginning(int reduce)
+{
+    return reduce == SP_NEST_sum ? 0 : reduce == SP_NEST_largest ? -INFINITY : INFINITY;
+}
+
 static void clear(const sp_special_kernel *k, int operand, int reduce)
 {
     const sp_special_operand *o = &k->s->operand[operand];
-    const float with = reduce == SP_NEST_sum ? 0 : reduce == SP_NEST_largest ? -INFINITY : INFINITY;
+    const float with = beginning(reduce);
     if (!o->stored) fill(&k->dense[operand], with);
     for (int i = 0; o->stored && i < o->leaves; i++)
         fill(&sp_packed_leaf(&k->packed[operand], i)->values, with);
@@ -227,16 +232,103 @@ static bool empty(const sp_special *s, const sp_special_nest *n)
     return false;
 }
 
+/* One nest, shared by workers. Long ones are cut into more parts than there are workers, so that each can ask between two of them whether to go on. */
 typedef struct shared {
     const sp_special_kernel *k;
-    int nest, parts;
+    int nest, workers, cuts;
+    void ***array; /* of each worker; NULL: all have the kernel's */
 } shared;
 
-static void run_part(void *arg, int part)
+#define MOST_STEPS 3e8 /* of a part: about a second */
+enum { MOST_CUTS = 1 << 12 };
+
+static void run_part(void *arg, int worker)
 {
     const shared *r = arg;
-    const struct sp_special_args a = {r->k->array, r->k->size, part, r->parts};
-    r->k->entry[r->nest](&a);
+    for (int c = 0; c < r->cuts && !sp_ctx_cancelled(r->k->s->cx); c++) {
+        const struct sp_special_args a = {r->array ? r->array[worker] : r->k->array, r->k->size,
+                                          (long)worker * r->cuts + c, (long)r->workers * r->cuts};
+        r->k->entry[r->nest](&a);
+    }
+}
+
+static void run_shared(shared *r, sp_pool *pool)
+{
+    if (r->workers > 1)
+        sp_pool_run(pool, run_part, r);
+    else
+        run_part(r, 0);
+}
+
+/* ------------------------------------------------------------------ temporaries */
+/* Each worker but the first adds to values of its own; these are added to the result in the order of workers, so that the same number of threads gives the
+ * same answer. */
+typedef struct privates {
+    int workers, reduce;
+    float **value; /* value[0] is the result */
+    int64_t n;
+} privates;
+
+static void add_up(void *arg, int part)
+{
+    const privates *p = arg;
+    const int64_t from = p->n * part / p->workers, to = p->n * (part + 1) / p->workers;
+    for (int w = 1; w < p->workers; w++)
+        for (int64_t i = from; i < to; i++) {
+            const float a = p->value[0][i], b = p->value[w][i];
+            if (p->reduce == SP_NEST_sum)
+                p->value[0][i] = a + b;
+            else if (a == a && !(p->reduce == SP_NEST_largest ? a > b : a < b))
+                p->value[0][i] = b;
+        }
+}
+
+static void free_privates(sparta_ctx *cx, privates *p, shared *r)
+{
+    for (int w = 1; p->value && w < p->workers; w++) sp_free(cx, p->value[w]);
+    for (int w = 1; r->array && w < p->workers; w++) sp_free(cx, r->array[w]);
+    sp_free(cx, p->value);
+    sp_free(cx, r->array);
+}
+
+static sparta_status make_privates(const sp_special_kernel *k, privates *p, shared *r,
+                                   const sparta_tensor *values, int array)
+{
+    sparta_ctx *cx = k->s->cx;
+    p->value = sp_alloc_array(cx, (size_t)p->workers, sizeof *p->value);
+    r->array = sp_alloc_array(cx, (size_t)p->workers, sizeof *r->array);
+    SP_NEED(cx, p->value && r->array);
+    p->value[0] = values->data;
+    r->array[0] = k->array;
+    for (int w = 1; w < p->workers; w++) {
+        p->value[w] = sp_alloc_array(cx, (size_t)p->n + 1, sizeof **p->value);
+        r->array[w] = sp_alloc_array(cx, (size_t)k->s->arrays, sizeof **r->array);
+        SP_NEED(cx, p->value[w] && r->array[w]);
+        for (int64_t i = 0; i < p->n; i++) p->value[w][i] = beginning(p->reduce);
+        memcpy(r->array[w], k->array, (size_t)k->s->arrays * sizeof **r->array);
+        r->array[w][array] = p->value[w];
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status run_private(shared *r, sp_pool *pool)
+{
+    const sp_special_kernel *k = r->k;
+    const sp_special_nest *n = k->s->nest[r->nest];
+    const sp_special_use *t = sp_special_target(n);
+    const sp_special_operand *o = &k->s->operand[t->operand];
+    const sparta_tensor *values =
+        o->stored ? &sp_packed_leaf(&k->packed[t->operand], t->leaf)->values : &k->dense[t->operand];
+    privates p = {.workers = r->workers,
+                  .reduce = k->s->statement[n->statement].reduce,
+                  .n = sparta_tensor_elements(values)};
+    const sparta_status status = make_privates(k, &p, r, values, o->array + t->leaf * (1 + 2 * SP_LEVELS));
+    if (!status) {
+        run_shared(r, pool);
+        sp_pool_run(pool, add_up, &p);
+    }
+    free_privates(k->s->cx, &p, r);
+    return status;
 }
 
 /* The first nest of a statement that writes, where it does not store every element. */
@@ -252,7 +344,7 @@ bool sp_special_clears(const sp_special *s, int nest, int *operand)
     return begins(s, nest) && (!sp_special_stores(s, nest) || empty(s, s->nest[nest]));
 }
 
-void sp_special_run(const sp_special_kernel *k, sp_pool *pool)
+sparta_status sp_special_run(const sp_special_kernel *k, sp_pool *pool)
 {
     const sp_special *s = k->s;
     for (int i = 0; i < s->nests; i++) {
@@ -260,12 +352,16 @@ void sp_special_run(const sp_special_kernel *k, sp_pool *pool)
         int result;
         if (sp_special_clears(s, i, &result)) clear(k, result, s->statement[n->statement].reduce);
         if (empty(s, n)) continue;
-        shared r = {k, i, pool && sp_special_shares(n) ? sp_pool_threads(pool) : 1};
-        if (r.parts > 1)
-            sp_pool_run(pool, run_part, &r);
+        const bool shares = sp_special_shares(n);
+        shared r = {.k = k, .nest = i, .workers = pool && shares ? sp_pool_threads(pool) : 1, .cuts = 1};
+        if (shares) r.cuts = 1 + (int)SP_MIN(work_of(k, n) / MOST_STEPS / r.workers, MOST_CUTS - 1);
+        if (r.workers > 1 && sp_special_temporaries(n))
+            SP_TRY(run_private(&r, pool));
         else
-            run_part(&r, 0);
+            run_shared(&r, pool);
+        SP_TRY(sp_check_cancel(s->cx));
     }
+    return SPARTA_OK;
 }
 
 sparta_status sp_special_result(const sp_special_kernel *k, int operand, sparta_tensor *out)

@@ -304,26 +304,48 @@ bool sp_special_shares(const sp_special_nest *n)
     return false;
 }
 
-/* Each thread does its share of one loop of the result, and all of the others: no element is written by two. */
-const char *sp_special_threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160])
+bool sp_special_temporaries(const sp_special_nest *n)
+{
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].temporaries) return true;
+    return false;
+}
+
+/* Whoever writes what: can the loop be cut into shares at all? */
+const char *sp_special_cut_refused(const sp_special_nest *n, int at)
 {
     const sp_special_loop *l = &n->loop[at];
     if (sp_special_shares(n)) return "another loop is shared by threads already";
     if (l->bind == SP_BIND_UNROLL) return "it is unrolled";
     if (l->over == SP_OVER_MERGE) return "it is a search, which has one result";
+    if (l->over == SP_OVER_COUNT) return NULL;
+    if (at) return "it goes over stored positions and is not the outermost loop";
+    if (n->use[l->use].format->level[l->level].kind == SP_LEVEL_BITMAP)
+        return "bits cannot be cut where a thread's share ends";
+    return NULL;
+}
+
+/* Each thread does its share of one loop of the result, and all of the others: no element is written by two. */
+const char *sp_special_threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160])
+{
+    const sp_special_loop *l = &n->loop[at];
+    const char *refused = sp_special_cut_refused(n, at);
+    if (refused) return refused;
     if (!sp_special_in_result(s, n, l->digit.index)) {
-        snprintf(
-            why, 160,
-            "two threads would add to one element of %s, which does not have it; share a loop of the result",
-            s->operand[sp_special_target(n)->operand].name);
+        snprintf(why, 160,
+                 "two threads would add to one element of %s, which does not have it; share a loop of the "
+                 "result, or say threads(%s,temporaries)",
+                 s->operand[sp_special_target(n)->operand].name, l->name);
         return why;
     }
     if (l->over == SP_OVER_COUNT) return NULL;
-    const sp_level *level = &n->use[l->use].format->level[l->level];
-    if (at) return "it goes over stored positions and is not the outermost loop";
-    if (level->kind == SP_LEVEL_BITMAP) return "bits cannot be cut where a thread's share ends";
-    if (!sp_special_ordered(level))
-        return "its coordinates may come again, and two threads would add to one element";
+    if (!sp_special_ordered(&n->use[l->use].format->level[l->level])) {
+        snprintf(why, 160,
+                 "its coordinates may come again, and two threads would add to one element; say "
+                 "threads(%s,temporaries)",
+                 l->name);
+        return why;
+    }
     return NULL;
 }
 
@@ -332,9 +354,14 @@ static sparta_status apply_threads(work *w)
     char why[160];
     int at;
     SP_TRY(find_loop(w, w->step->arg[0], &at));
+    if (w->step->n > 1 && strcmp(w->step->arg[1], "temporaries"))
+        REFUSE(w, "'%s' is not known; say threads(%s) or threads(%s,temporaries)", w->step->arg[1],
+               w->step->arg[0], w->step->arg[0]);
     const char *refused = sp_special_threads_refused(w->s, w->n, at, why);
-    if (refused) REFUSE(w, "%s", refused);
+    const bool resolved = refused && w->step->n > 1 && !sp_special_cut_refused(w->n, at);
+    if (refused && !resolved) REFUSE(w, "%s", refused);
     w->n->loop[at].threads = true;
+    w->n->loop[at].temporaries = resolved;
     return SPARTA_OK;
 }
 

@@ -100,8 +100,10 @@ typedef struct sp_special_loop {
     char name[28];
     sp_nest_over
         over; /* COUNT: all values of its part of an index; SEGMENT: positions of a level; MERGE: those at a coordinate that is known */
-    sp_nest_binding bind;   /* SERIAL, VECTOR or UNROLL; */
-    bool threads;           /* and its steps are shared out among threads */
+    sp_nest_binding bind; /* SERIAL, VECTOR or UNROLL; */
+    bool threads;         /* and its steps are shared out among threads, */
+    bool
+        temporaries; /* each with a result of its own, since two would add to one element; these are added up at the end */
     int vectors;            /* bound to VECTOR: how many at once; UNROLL of positions: how many of them */
     int use, level;         /* SEGMENT, MERGE */
     sp_special_digit digit; /* COUNT, SEGMENT: what it binds; index -1: a diagonal */
@@ -157,6 +159,7 @@ sparta_status sp_special_sized(sp_special *s) SP_MUST;
 sparta_status sp_special_lower(sp_special *s) SP_MUST;
 /* Does a nest share a loop among threads? */
 bool sp_special_shares(const sp_special_nest *n);
+bool sp_special_temporaries(const sp_special_nest *n); /* with results of their own */
 /* Does a nest write its result, every element? Else it adds to what is there. */
 bool sp_special_stores(const sp_special *s, int nest);
 /* Apply primitives to every nest: "reorder(k,i,j); vectorize(k,4); unroll(i1); threads(k)". NULL: of each nest those of its default. */
@@ -195,7 +198,8 @@ sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_sp
 sparta_status sp_special_code(sp_special_kernel *k, const sp_object *o, const char *prefix) SP_MUST;
 /* Has the result to be 0 before this nest runs? Then which operand it is. */
 bool sp_special_clears(const sp_special *s, int nest, int *operand);
-void sp_special_run(const sp_special_kernel *k, sp_pool *pool);
+/* pool NULL: one thread. E_CANCELLED, or no memory for temporaries: results are then half done. */
+sparta_status sp_special_run(const sp_special_kernel *k, sp_pool *pool) SP_MUST;
 /* A result as a dense tensor, of the caller to free. */
 sparta_status sp_special_result(const sp_special_kernel *k, int operand, sparta_tensor *out) SP_MUST;
 double sp_special_work(const sp_special_kernel *k); /* steps of all loops, at most */

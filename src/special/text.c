@@ -78,7 +78,7 @@ int sp_special_sums(const sp_special *s, const sp_special_nest *n)
 bool sp_special_stores(const sp_special *s, int nest)
 {
     const sp_special_nest *n = s->nest[nest];
-    if (!n->whole || s->statement[n->statement].adds ||
+    if (!n->whole || s->statement[n->statement].adds || sp_special_temporaries(n) ||
         (nest && s->nest[nest - 1]->statement == n->statement))
         return false;
     for (int l = 0; l < sp_special_sums(s, n); l++)
@@ -536,7 +536,7 @@ static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *o
         if (l->bind == SP_BIND_VECTOR) sp_text_printf(out, "*%d", l->vectors);
         if (l->bind == SP_BIND_UNROLL) sp_text_printf(out, ".unroll");
         if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT) sp_text_printf(out, "%d", l->vectors);
-        if (l->threads) sp_text_printf(out, ".threads");
+        if (l->threads) sp_text_printf(out, l->temporaries ? ".threads+" : ".threads");
     }
 }
 

@@ -70,7 +70,7 @@ static void draw_schedule(sp_special *s, sp_special_nest *n, sp_rng *r)
         case 2: snprintf(text, sizeof text, "reorder(%s,%s)", a, b); break;
         case 3: snprintf(text, sizeof text, "vectorize(%s,%d)", a, 1 << roll(r, 3)); break;
         case 4: snprintf(text, sizeof text, "unroll(%s)", a); break;
-        default: snprintf(text, sizeof text, "threads(%s)", a);
+        default: snprintf(text, sizeof text, roll(r, 2) ? "threads(%s)" : "threads(%s,temporaries)", a);
         }
         const sp_special_nest before = *n;
         if (!sp_special_apply(s, n, text)) continue;
@@ -149,7 +149,7 @@ static int batch(sp_rng *r, int from)
     for (int i = 0; i < n; i++) {
         must(sp_special_code(&cases[i].kernel, object, cases[i].prefix), what[i]);
         if (getenv("SPECIAL_TEXT")) fprintf(stderr, "%s\n", what[i]);
-        sp_special_run(&cases[i].kernel, i % 2 ? pool : NULL);
+        must(sp_special_run(&cases[i].kernel, i % 2 ? pool : NULL), what[i]);
         compare_case(&cases[i], what[i]);
         end_case(&cases[i]);
     }
