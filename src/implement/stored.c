@@ -24,7 +24,12 @@ static sparta_status nests(sp_special *s, const char *format, const char *kernel
     SP_TRY(sp_special_format(s, "y", "panel"));
     SP_TRY(sp_special_format(s, "w", format));
     SP_TRY(sp_special_lower(s));
-    return sp_special_schedule(s, kernel, target);
+    SP_TRY(sp_special_schedule(s, kernel, target));
+    return sp_special_bounded(s) < 0
+               ? SPARTA_OK
+               : sp_fail(s->cx, SPARTA_E_USAGE,
+                         "schedule: bound: the kernel of a layer is for all sizes of %s; leave it out",
+                         s->index[sp_special_bounded(s)].name);
 }
 
 static void size_line(const sp_special *s, const char *operand, int level, const char *value, sp_text *out)

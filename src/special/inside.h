@@ -22,6 +22,11 @@ static inline int64_t sp_special_extent(sp_special_digit d)
 {
     return d.modulus / d.weight;
 }
+/* How many steps a loop over an index has; 0: as many as sizes say. */
+int64_t sp_special_steps(const sp_special_nest *n, const sp_special_loop *l);
+/* The factors of the term that are known outside of a loop, or those that are not; returns how many. */
+int sp_special_factors(const sp_special *s, const sp_special_nest *n, int loop, bool outside,
+                       int node[SP_SPECIAL_NODES]);
 int sp_special_levels(const sp_special *s, const sp_special_use *u); /* row-major: its rank */
 bool sp_special_level_dense(const sp_special_use *u, int level);     /* its position is computed */
 bool sp_special_in_result(const sp_special *s, const sp_special_nest *n, int index);

@@ -173,6 +173,40 @@ static unsigned accesses_of(const sp_special *s, int node)
     return all;
 }
 
+/* Are all elements that a node reads known with these loops? */
+static bool known_there(const sp_special *s, const sp_special_nest *n, int node, const sp_special_known *k)
+{
+    const unsigned all = accesses_of(s, node);
+    for (int u = 0; u < n->uses - 1; u++) {
+        const sp_special_use *use = &n->use[u];
+        const int at = use->follows >= 0 ? use->follows : u;
+        if (all >> use->access & 1 && k->levels[at] < sp_special_levels(s, &n->use[at])) return false;
+    }
+    return true;
+}
+
+static int factors_of(const sp_special *s, int node, int out[SP_SPECIAL_NODES])
+{
+    const sp_special_node *t = &s->node[node];
+    if (t->kind != SP_TREE_WORD || t->at != SP_NEST_mul) return out[0] = node, 1;
+    const int n = factors_of(s, t->arg[0], out);
+    return n + factors_of(s, t->arg[1], out + n);
+}
+
+int sp_special_factors(const sp_special *s, const sp_special_nest *n, int loop, bool outside,
+                       int node[SP_SPECIAL_NODES])
+{
+    bool bound[SP_SPECIAL_LOOPS] = {false};
+    sp_special_known k;
+    int all[SP_SPECIAL_NODES], out = 0;
+    for (int l = 0; l < loop; l++) bound[l] = true;
+    sp_special_known_with(s, n, bound, &k);
+    const int factors = factors_of(s, n->root, all);
+    for (int i = 0; i < factors; i++)
+        if (known_there(s, n, all[i], &k) == outside) node[out++] = all[i];
+    return out;
+}
+
 /* ------------------------------------------------------------------ loops */
 static sparta_status add_loop(sp_special *s, sp_special_nest *n, sp_special_loop l)
 {

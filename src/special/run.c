@@ -161,6 +161,17 @@ static sparta_status check_work(const sp_special_kernel *k)
 }
 
 /* ------------------------------------------------------------------ making one */
+static sparta_status check_bounds(const sp_special *s)
+{
+    for (int n = 0; n < s->nests; n++)
+        for (int i = 0; i < s->indices; i++)
+            if (s->nest[n]->bound[i] && s->nest[n]->bound[i] != s->index[i].size)
+                return sp_fail(s->cx, SPARTA_E_SHAPE, "schedule: bound(%s,%lld), and %s has %lld values",
+                               s->index[i].name, (long long)s->nest[n]->bound[i], s->index[i].name,
+                               (long long)s->index[i].size);
+    return SPARTA_OK;
+}
+
 sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_special_kernel *k)
 {
     *k = (sp_special_kernel){.s = s};
@@ -169,6 +180,7 @@ sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_sp
     SP_NEED(s->cx, k->array);
     SP_NEED(s->cx, k->size);
     for (int i = 0; i < s->indices; i++) k->size[i] = (long)s->index[i].size;
+    SP_TRY(check_bounds(s));
     for (int i = 0; i < s->operands; i++) SP_TRY(place_operand(k, i, &operand[i]));
     for (int i = 0; i < s->operands; i++)
         if (s->operand[i].like >= 0) SP_TRY(place_like(k, i));

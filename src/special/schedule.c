@@ -60,6 +60,30 @@ static sparta_status find_loop(const work *w, const char *name, int *out)
     REFUSE(w, "there is no loop '%s'; loops are %s", name, names(w->n, all));
 }
 
+/* ------------------------------------------------------------------ sums apart */
+/* Can what loop `at` and those inside of it sum be multiplied by the other factors afterwards? */
+static const char *apart_refused(const sp_special *s, const sp_special_nest *n, int at)
+{
+    int node[SP_SPECIAL_NODES];
+    if (s->statement[n->statement].reduce != SP_NEST_sum) return "the statement takes no sum";
+    if (at < sp_special_sums(s, n)) return "not everything inside of it is summed or unrolled";
+    if (!sp_special_factors(s, n, at, true, node)) return "no factor of the term is known outside of it";
+    if (!sp_special_factors(s, n, at, false, node)) return "all factors of the term are known outside of it";
+    return NULL;
+}
+
+static sparta_status apply_precompute(work *w)
+{
+    int at;
+    SP_TRY(find_loop(w, w->step->arg[0], &at));
+    const char *refused = apart_refused(w->s, w->n, at);
+    for (int i = 0; i < w->n->loops && !refused; i++)
+        if (w->n->loop[i].apart) refused = "another sum is computed first already";
+    if (refused) REFUSE(w, "%s", refused);
+    w->n->loop[at].apart = true;
+    return SPARTA_OK;
+}
+
 /* ------------------------------------------------------------------ orders */
 /* Each loop over positions inside of those that say where they begin. */
 static sparta_status check_order(const work *w)
@@ -86,6 +110,10 @@ static sparta_status check_order(const work *w)
                 if (n->loop[k].over != SP_OVER_MERGE && n->loop[k].digit.index == l->digit.index)
                     REFUSE(w, "%s is in vectors and %s, a part of the same index, would be inside of it",
                            l->name, n->loop[k].name);
+        if (l->apart) {
+            const char *refused = apart_refused(w->s, n, i);
+            if (refused) REFUSE(w, "%s would be computed first, and %s", l->name, refused);
+        }
         bound[i] = true;
     }
     return SPARTA_OK;
@@ -275,7 +303,7 @@ static sparta_status apply_unroll(work *w)
     SP_TRY(find_loop(w, w->step->arg[0], &at));
     sp_special_loop *l = &w->n->loop[at];
     if (l->over != SP_OVER_COUNT) return unroll_positions(w, at);
-    const int64_t extent = sp_special_extent(l->digit);
+    const int64_t extent = sp_special_steps(w->n, l);
     if (w->step->n > 1)
         REFUSE(w, "%s goes over an index, all of whose values are written out; say unroll(%s)", l->name,
                l->name);
@@ -287,7 +315,7 @@ static sparta_status apply_unroll(work *w)
     for (int i = 0; i < w->n->loops; i++) {
         const sp_special_loop *o = &w->n->loop[i];
         if (o == l || (o->bind == SP_BIND_UNROLL && o->over == SP_OVER_COUNT))
-            sums *= sp_special_extent(o->digit);
+            sums *= sp_special_steps(w->n, o);
         if (sums > MOST_COPIES)
             REFUSE(w, "more than %d copies of what is inside would be written", MOST_COPIES);
     }
@@ -365,6 +393,70 @@ static sparta_status apply_threads(work *w)
     return SPARTA_OK;
 }
 
+/* ------------------------------------------------------------------ sizes and tiles */
+static sparta_status apply_bound(work *w)
+{
+    int64_t size;
+    int i = 0;
+    SP_TRY(number(w, w->step->arg[1], 1, MOST_STEP, &size));
+    while (i < w->s->indices && strcmp(w->s->index[i].name, w->step->arg[0])) i++;
+    if (i == w->s->indices) REFUSE(w, "there is no index '%s' in the expression", w->step->arg[0]);
+    if (w->s->index[i].size >= 0 && w->s->index[i].size != size)
+        REFUSE(w, "%s has %lld values", w->step->arg[0], (long long)w->s->index[i].size);
+    if (w->n->bound[i] && w->n->bound[i] != size)
+        REFUSE(w, "%s was said to have %lld values", w->step->arg[0], (long long)w->n->bound[i]);
+    w->n->bound[i] = size;
+    return SPARTA_OK;
+}
+
+/* The loops in their order but for these three: lanes where it is, or outside of the others, which go innermost. */
+static void tile_order(const sp_special_nest *n, int rows, int sum, int lanes, sp_text *out)
+{
+    const int inner = SP_MIN(rows, sum);
+    for (int i = 0; i < n->loops; i++)
+        if (i != rows && i != sum && (i != lanes || lanes < inner))
+            sp_text_printf(out, "%s,", n->loop[i].name);
+    if (lanes > inner) sp_text_printf(out, "%s,", n->loop[lanes].name);
+    sp_text_printf(out, "%s,%s)", n->loop[sum].name, n->loop[rows].name);
+}
+
+/* Rows and columns of a result in registers, by a short sum: what reorder, vectorize and unroll say one by one. */
+static sparta_status apply_tensorize(work *w)
+{
+    int rows, sum, lanes;
+    int64_t vectors = SP_SPECIAL_VECTORS;
+    const sp_special_nest old = *w->n;
+    SP_TRY(find_loop(w, w->step->arg[0], &rows));
+    SP_TRY(find_loop(w, w->step->arg[1], &sum));
+    SP_TRY(find_loop(w, w->step->arg[2], &lanes));
+    const sp_special_loop *r = &old.loop[rows], *j = &old.loop[sum], *k = &old.loop[lanes];
+    const int64_t tall = r->over == SP_OVER_COUNT ? sp_special_steps(&old, r) : 0;
+    if (rows == sum || rows == lanes || sum == lanes) REFUSE(w, "a loop stands twice");
+    if (tall < 1 || tall > SP_SPECIAL_VECTORS)
+        REFUSE(w,
+               "%s has no fixed number of values up to %d: it is the rows of a tile; split it, or say bound",
+               r->name, SP_SPECIAL_VECTORS);
+    if (!sp_special_in_result(w->s, &old, r->digit.index) ||
+        !sp_special_in_result(w->s, &old, k->digit.index))
+        REFUSE(w, "the result does not have %s and %s: they are rows and lanes of a tile", r->name, k->name);
+    if (j->over != SP_OVER_COUNT || !sp_special_steps(&old, j) ||
+        sp_special_in_result(w->s, &old, j->digit.index))
+        REFUSE(w, "%s is no sum over a fixed number of values", j->name);
+    while (vectors * tall > SP_SPECIAL_VECTORS) vectors /= 2;
+    if (w->step->n > 3) SP_TRY(number(w, w->step->arg[3], 1, SP_SPECIAL_VECTORS, &vectors));
+    sp_text text;
+    sp_text_init(&text, w->s->cx);
+    sp_text_printf(&text, "reorder(");
+    tile_order(&old, rows, sum, lanes, &text);
+    sp_text_printf(&text, "; vectorize(%s,%lld); unroll(%s); unroll(%s)", k->name, (long long)vectors,
+                   r->name, j->name);
+    sparta_status status = text.status ? text.status : sp_special_apply(w->s, w->n, sp_text_str(&text));
+    sp_text_free(&text);
+    if (!status) return SPARTA_OK;
+    *w->n = old;
+    return sp_fail_in(w->s->cx, "%s", w->step->text);
+}
+
 /* ------------------------------------------------------------------ texts */
 static const struct {
     const char *name;
@@ -433,7 +525,8 @@ static sparta_status apply_step(work *w)
     }
     REFUSE(w, "there is no such primitive%s",
            sp_did_you_mean(w->step->name, all, (int)SP_COUNT(primitives),
-                           " (reorder, split, vectorize, unroll, threads)", hint));
+                           " (reorder, split, vectorize, unroll, threads, bound, precompute, tensorize)",
+                           hint));
 }
 
 sparta_status sp_special_apply(sp_special *s, sp_special_nest *n, const char *text)

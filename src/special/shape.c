@@ -81,7 +81,7 @@ bool sp_special_fills_up(const sp_format *f)
 {
     for (int l = 0; l < f->n; l++)
         if (f->level[l].kind == SP_LEVEL_PACKED || f->level[l].kind == SP_LEVEL_STRUCTURED) return true;
-    return sp_levels_zero_absent(f);
+    return sp_levels_pattern_has_values(f);
 }
 
 bool sp_special_same_axes(const sp_special *s, int a, int b)
@@ -100,6 +100,21 @@ int sp_special_like(const sp_special *s, const sp_special_nest *n)
         if (n->use[u].needed && sp_special_pattern(s, n->use[u].operand) == like &&
             sp_special_same_axes(s, n->use[u].access, t->access))
             return u;
+    return -1;
+}
+
+int64_t sp_special_steps(const sp_special_nest *n, const sp_special_loop *l)
+{
+    const sp_special_digit d = l->digit;
+    if (d.modulus || d.index < 0 || !n->bound[d.index]) return sp_special_extent(d);
+    return (n->bound[d.index] + d.weight - 1) / d.weight;
+}
+
+int sp_special_bounded(const sp_special *s)
+{
+    for (int i = 0; i < s->indices; i++)
+        for (int n = 0; n < s->nests; n++)
+            if (s->nest[n]->bound[i]) return i;
     return -1;
 }
 

@@ -104,7 +104,9 @@ typedef struct sp_special_loop {
     bool threads;         /* and its steps are shared out among threads, */
     bool
         temporaries; /* each with a result of its own, since two would add to one element; these are added up at the end */
-    int vectors;            /* bound to VECTOR: how many at once; UNROLL of positions: how many of them */
+    int vectors; /* bound to VECTOR: how many at once; UNROLL of positions: how many of them */
+    bool
+        apart; /* the sum of what is inside is computed first, then multiplied by the factors that are known outside */
     int use, level;         /* SEGMENT, MERGE */
     sp_special_digit digit; /* COUNT, SEGMENT: what it binds; index -1: a diagonal */
 } sp_special_loop;
@@ -127,6 +129,8 @@ typedef struct sp_special_nest {
     sp_special_use use[SP_SPECIAL_ACCESSES]; /* the last is the result */
     int loops;
     sp_special_loop loop[SP_SPECIAL_LOOPS];
+    int64_t
+        bound[SP_SPECIAL_INDICES]; /* so many values an index has, whatever is given; 0: as many as it has */
 } sp_special_nest;
 
 typedef struct sp_special {
@@ -168,6 +172,9 @@ sparta_status sp_special_schedule(sp_special *s, const char *text, sp_target tar
 sparta_status sp_special_default(const sp_special *s, const sp_special_nest *n, sp_target target,
                                  sp_text *out) SP_MUST;
 sparta_status sp_special_apply(sp_special *s, sp_special_nest *n, const char *text) SP_MUST;
+
+/* The first index that a schedule gives a size; -1: none. */
+int sp_special_bounded(const sp_special *s);
 
 /* The nests as text, one line each: the term, its loops, and where it runs. */
 void sp_special_print(const sp_special *s, sp_text *out);

@@ -92,7 +92,7 @@ static int sums(const writer *w)
     int64_t n = 1;
     for (int l = 0; l < w->n->loops; l++)
         if (w->n->loop[l].bind == SP_BIND_UNROLL && !summed(w->s, w->n, l))
-            n *= sp_special_extent(w->n->loop[l].digit);
+            n *= sp_special_steps(w->n, &w->n->loop[l]);
     return (int)n;
 }
 
@@ -156,7 +156,10 @@ static void take_part(const writer *w, int t, const char *begin, sp_text *e)
                        name);
     }
     if (tests) sp_text_printf(e, in_vectors ? ", " : " ? ");
-    sp_write_expression(w, w->n->root, t, e);
+    if (w->apart >= 0)
+        sp_write_product(w, w->apart, false, t, e);
+    else
+        sp_write_expression(w, w->n->root, t, e);
     if (tests) sp_text_printf(e, in_vectors ? ", splat(%s))" : " : %s", begin);
 }
 
@@ -169,7 +172,8 @@ static void body(writer *w)
         sp_text e;
         sp_text_init(&e, w->out->cx);
         take_part(w, t, r->begin, &e);
-        const char *with = in_vectors ? r->vectors : r->one;
+        const char *with = in_vectors ? r->vectors : r->one, *to = w->apart < 0 ? "sum" : "part";
+        const char sign = w->n->negative && w->apart < 0 ? '-' : '+';
         if (!sums_up(w) && across && w->masked)
             LINE(w, "sum%d_%d = %s(sum%d_%d, first_vec(lanes, %s, %s));", w->copy, t + w->turn, with, w->copy,
                  t + w->turn, sp_text_str(&e), r->begin);
@@ -177,10 +181,10 @@ static void body(writer *w)
             LINE(w, "sum%d_%d = %s(sum%d_%d, %s);", w->copy, t + w->turn, with, w->copy, t + w->turn,
                  sp_text_str(&e));
         else if (across && w->masked)
-            LINE(w, "sum%d_%d %c= first_vec(lanes, %s, 0.f);", w->copy, t + w->turn,
-                 w->n->negative ? '-' : '+', sp_text_str(&e));
+            LINE(w, "%s%d_%d %c= first_vec(lanes, %s, 0.f);", to, w->copy, t + w->turn, sign,
+                 sp_text_str(&e));
         else
-            LINE(w, "sum%d_%d %c= %s;", w->copy, t + w->turn, w->n->negative ? '-' : '+', sp_text_str(&e));
+            LINE(w, "%s%d_%d %c= %s;", to, w->copy, t + w->turn, sign, sp_text_str(&e));
         if (e.status && !w->out->status) w->out->status = e.status;
         sp_text_free(&e);
     }
@@ -247,11 +251,11 @@ static void store_all(const writer *from, int at, int nest_stores)
         store_all(&w, at + 1, nest_stores);
         return;
     }
-    for (int v = 0; v < (int)sp_special_extent(l->digit); v++) {
+    for (int v = 0; v < (int)sp_special_steps(w.n, l); v++) {
         writer in = w;
         snprintf(in.value[at], sizeof in.value[at], "%d", v);
         in.bound[at] = true;
-        in.copy = w.copy * (int)sp_special_extent(l->digit) + v;
+        in.copy = w.copy * (int)sp_special_steps(w.n, l) + v;
         store_all(&in, at + 1, nest_stores);
     }
 }
@@ -335,12 +339,12 @@ static void vector_loops(const writer *from, int at)
 static void unrolled_loop(const writer *from, int at)
 {
     const sp_special_loop *l = &from->n->loop[at];
-    for (int v = 0; v < (int)sp_special_extent(l->digit); v++) {
+    for (int v = 0; v < (int)sp_special_steps(from->n, l); v++) {
         writer w = *from;
         w.opened = 0;
         OPEN(&w, "/* %s = %d */", l->name, v);
         snprintf(w.value[at], sizeof w.value[at], "%d", v);
-        if (!summed(w.s, w.n, at)) w.copy = from->copy * (int)sp_special_extent(l->digit) + v;
+        if (!summed(w.s, w.n, at)) w.copy = from->copy * (int)sp_special_steps(w.n, l) + v;
         inside(&w, at);
     }
 }
@@ -477,21 +481,47 @@ static void merge_loop(const writer *from, int at)
     inside(&w, at);
 }
 
+static void declare_sums(const writer *w, const char *name)
+{
+    const bool in_vectors = vector_loop(w->n) >= 0;
+    const int n = sums(w), vectors = sum_vectors(w);
+    for (int k = 0; k < n; k++) {
+        sp_text_printf(w->out, "%*s%s", 4 * w->indent, "", in_vectors ? "vec" : "float");
+        for (int t = 0; t < vectors; t++)
+            sp_text_printf(w->out, in_vectors ? "%s %s%d_%d = splat(%s)" : "%s %s%d_%d = %s", t ? "," : "",
+                           name, k, t, reduction_of(w)->begin);
+        sp_text_printf(w->out, ";\n");
+    }
+}
+
+/* The sums of this loop by themselves; then the factors that are known already. */
+static void summing_apart(const writer *from, int at)
+{
+    writer w = *from;
+    w.opened = 0;
+    w.apart = at;
+    sp_write_block(&w);
+    declare_sums(&w, "part");
+    walk(&w, at);
+    for (int k = 0; k < sums(&w); k++)
+        for (int t = 0; t < sum_vectors(&w); t++) {
+            sp_text e;
+            sp_text_init(&e, w.out->cx);
+            sp_write_product(&w, at, true, t, &e);
+            LINE(&w, "sum%d_%d %c= part%d_%d * %s;", k, t, w.n->negative ? '-' : '+', k, t, sp_text_str(&e));
+            if (e.status && !w.out->status) w.out->status = e.status;
+            sp_text_free(&e);
+        }
+    sp_write_close(&w);
+}
+
 /* The sums of all loops inside, from their start to where they are stored. */
 static void summing(const writer *from, int at)
 {
     writer w = *from;
-    const bool in_vectors = vector_loop(w.n) >= 0;
-    const int n = sums(&w), vectors = sum_vectors(&w);
     w.summing = true;
     w.opened = 0;
-    for (int k = 0; k < n; k++) {
-        sp_text_printf(w.out, "%*s%s", 4 * w.indent, "", in_vectors ? "vec" : "float");
-        for (int t = 0; t < vectors; t++)
-            sp_text_printf(w.out, in_vectors ? "%s sum%d_%d = splat(%s)" : "%s sum%d_%d = %s", t ? "," : "",
-                           k, t, reduction_of(&w)->begin);
-        sp_text_printf(w.out, ";\n");
-    }
+    declare_sums(&w, "sum");
     walk(&w, at);
     w.copy = 0;
     store_all(&w, at, sp_special_stores(w.s, w.number));
@@ -502,6 +532,10 @@ static void walk(const writer *from, int at)
 {
     if (!from->summing && at == sp_special_sums(from->s, from->n)) {
         summing(from, at);
+        return;
+    }
+    if (at < from->n->loops && from->n->loop[at].apart && from->apart < 0) {
+        summing_apart(from, at);
         return;
     }
     writer w = *from;
@@ -528,14 +562,15 @@ static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *o
     for (int i = 0; i < n->loops; i++) {
         const sp_special_loop *l = &n->loop[i];
         sp_text_printf(out, "%s%s", i ? " " : "", l->name);
-        if (l->over == SP_OVER_COUNT && sp_special_extent(l->digit))
-            sp_text_printf(out, ":%lld", (long long)sp_special_extent(l->digit));
+        if (l->over == SP_OVER_COUNT && sp_special_steps(n, l))
+            sp_text_printf(out, ":%lld", (long long)sp_special_steps(n, l));
         if (l->over != SP_OVER_COUNT)
             sp_text_printf(out, "@%s.%s.%d", l->over == SP_OVER_MERGE ? "merge" : "segment",
                            s->operand[n->use[l->use].operand].name, l->level);
         if (l->bind == SP_BIND_VECTOR) sp_text_printf(out, "*%d", l->vectors);
         if (l->bind == SP_BIND_UNROLL) sp_text_printf(out, ".unroll");
         if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT) sp_text_printf(out, "%d", l->vectors);
+        if (l->apart) sp_text_printf(out, ".apart");
         if (l->threads) sp_text_printf(out, l->temporaries ? ".threads+" : ".threads");
     }
 }
@@ -590,7 +625,7 @@ static void function(const sp_special *s, int number, const char *prefix, sp_tex
         out->status = sp_ctx_status(s->cx);
         return;
     }
-    *w = (writer){.s = s, .n = n, .out = out, .number = number, .last = -1};
+    *w = (writer){.s = s, .n = n, .out = out, .number = number, .last = -1, .apart = -1};
     sp_text_printf(out, "\n/* nest %d: ", number);
     print_nest(s, n, out);
     sp_text_printf(out, " */\nKERNEL void %s%d(const struct sp_special_args *args)\n{\n", prefix, number);

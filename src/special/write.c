@@ -11,7 +11,8 @@
 static bool taken(const char *name)
 {
     return !strcmp(name, "n") || !strcmp(name, "end") ||
-           (!strncmp(name, "sum", 3) && strspn(name + 3, "0123456789") == strlen(name + 3));
+           (!strncmp(name, "sum", 3) && strspn(name + 3, "0123456789") == strlen(name + 3)) ||
+           (!strncmp(name, "part", 4) && strspn(name + 4, "0123456789") == strlen(name + 4));
 }
 
 void sp_write_name(const writer *w, int use, char out[48])
@@ -670,6 +671,18 @@ void sp_write_expression(const writer *w, int node, int t, sp_text *out)
     expression(w, node, t, true, out);
 }
 
+void sp_write_product(const writer *w, int loop, bool outside, int t, sp_text *out)
+{
+    int node[SP_SPECIAL_NODES];
+    const int n = sp_special_factors(w->s, w->n, loop, outside, node);
+    if (n > 1) sp_text_printf(out, "(");
+    for (int i = 0; i < n; i++) {
+        if (i) sp_text_printf(out, " * ");
+        expression(w, node[i], t, n == 1, out);
+    }
+    if (n > 1) sp_text_printf(out, ")");
+}
+
 /* ------------------------------------------------------------------ declarations */
 static const char *index_type(sparta_dtype d)
 {
@@ -723,7 +736,10 @@ void sp_write_declare(writer *w)
     for (int i = 0; i < w->s->indices; i++) {
         bool used = false;
         for (int u = 0; u < n->uses; u++) used |= sp_special_uses(w->s, &n->use[u], i);
-        if (used) LINE(w, "const long n_%s = args->size[%d];", w->s->index[i].name, i);
+        if (used && n->bound[i])
+            LINE(w, "const long n_%s = %lld;", w->s->index[i].name, (long long)n->bound[i]);
+        else if (used)
+            LINE(w, "const long n_%s = args->size[%d];", w->s->index[i].name, i);
     }
     for (int u = 0; u < n->uses - 1; u++) own |= n->use[u].operand == sp_special_target(n)->operand;
     for (int u = 0; u < n->uses; u++) {

@@ -34,8 +34,9 @@ typedef struct writer {
     int vectors;            /* of the vector loop that is open */
     bool masked;            /* and it has `lanes` lanes */
     bool summing;
-    int copy; /* which sum the unrolled loops are at */
-    int turn; /* and which of several positions */
+    int apart; /* the loop whose sum is computed by itself, once it is reached; -1 */
+    int copy;  /* which sum the unrolled loops are at */
+    int turn;  /* and which of several positions */
 } writer;
 
 void sp_write_line(writer *w, const char *format, ...) SP_PRINTF(2, 3);
@@ -50,6 +51,8 @@ void sp_write_declare(writer *w);
 void sp_write_settle(writer *w, int use);
 void sp_write_name(const writer *w, int use, char out[48]);
 void sp_write_expression(const writer *w, int node, int t, sp_text *out);
+/* The factors that are known outside of a loop, or those that are not, as a product. */
+void sp_write_product(const writer *w, int loop, bool outside, int t, sp_text *out);
 /* What the element of a use is called, in vector t. */
 void sp_write_value(const writer *w, int use, int t, char out[64]);
 /* The use whose positions are those of the result: itself, or the operand whose pattern it has. */

@@ -58,18 +58,24 @@ static void draw_format(sp_rng *r, int rank, char *out)
 /* Primitives at random, of which many are refused; what is refused leaves the nest as it was. */
 static void draw_schedule(sp_special *s, sp_special_nest *n, sp_rng *r)
 {
-    for (int step = 0; step < 6 && n->loops; step++) {
+    for (int step = 0; step < 8 && n->loops; step++) {
         const char *a = n->loop[roll(r, (unsigned)n->loops)].name,
                    *b = n->loop[roll(r, (unsigned)n->loops)].name;
         char text[96];
-        switch (roll(r, 6)) {
+        const char *c = n->loop[roll(r, (unsigned)n->loops)].name;
+        const sp_special_index *x = &s->index[roll(r, (unsigned)s->indices)];
+        switch (roll(r, 10)) {
         case 0:
             snprintf(text, sizeof text, "split(%s,u%d,v%d,%d)", a, step, step, 2 + (int)roll(r, 3));
             break;
         case 1:
         case 2: snprintf(text, sizeof text, "reorder(%s,%s)", a, b); break;
         case 3: snprintf(text, sizeof text, "vectorize(%s,%d)", a, 1 << roll(r, 3)); break;
-        case 4: snprintf(text, sizeof text, "unroll(%s)", a); break;
+        case 4:
+        case 5: snprintf(text, sizeof text, "unroll(%s)", a); break;
+        case 6: snprintf(text, sizeof text, "precompute(%s)", a); break;
+        case 7: snprintf(text, sizeof text, "bound(%s,%lld)", x->name, (long long)x->size); break;
+        case 8: snprintf(text, sizeof text, "tensorize(%s,%s,%s)", a, b, c); break;
         default: snprintf(text, sizeof text, roll(r, 2) ? "threads(%s)" : "threads(%s,temporaries)", a);
         }
         const sp_special_nest before = *n;

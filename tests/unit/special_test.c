@@ -253,6 +253,25 @@ static void every_rule_of_schedules(void **state)
         {"y(i) = A(i,j)*x(j)", "coo", "threads(i)", "may come again"},
         {"y(i) = A(i,j)*x(j)", "dcsr", "threads(i)", NULL},
         {"y(i) = A(i,j)*x(j)", "(i,j)->(i:bitmap, j:compressed)", "threads(i)", "bits cannot be cut"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(k,8); reorder(i,j,k); unroll(k)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(z,8)", "no index 'z'"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(k,0)", "no whole number from 1"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(k,8); bound(k,9)", "said to have 8"},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "precompute(k)", NULL},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "precompute(k); vectorize(k,4)", NULL},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "precompute(j)", "not everything inside of it is summed"},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "precompute(k); reorder(i,k,j)", "not everything inside"},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "precompute(k); precompute(k)", "already"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(k,i,j); precompute(j)", "no factor of the term is known"},
+        {"y(i) = relu(A(i,j))*x(i)*z(i)", "csr", "precompute(j)", NULL},
+        {"y(i) = largest(A(i,j)*x(i))", "csr", "precompute(j)", "takes no sum"},
+        {"C(i,k) = A(i,j)*B(j,k)", "bsr(4,2)", "tensorize(i1,j1,k)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "bsr(4,2)", "reorder(k,i0,j0,i1,j1); tensorize(i1,j1,k,4)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "bsr(4,2)", "tensorize(i1,i1,k)", "stands twice"},
+        {"C(i,k) = A(i,j)*B(j,k)", "bsr(16,2)", "tensorize(i1,j1,k)", "rows of a tile"},
+        {"C(i,k) = A(i,j)*B(j,k)", "bsr(4,2)", "tensorize(i1,j0,k)", "no sum over a fixed number"},
+        {"C(i,k) = A(i,j)*B(j,k)", "bsr(4,2)", "tensorize(j1,i1,k)", "does not have j1 and k"},
+        {"C(i,k) = A(i,j)*B(k,j)", "bsr(4,2)", "tensorize(i1,j1,k)", "elements of B do not lie side by side"},
         {"y(i) = A(i,j)*x(j)", "dia", "vectorize(i)", "do not lie side by side"},
         {"y(i) = A(i,j)*x(j)", "dia", "split(i,a,b,4); reorder(a,A_0,b); unroll(b)",
          "a diagonal depends on it"},
@@ -498,6 +517,33 @@ static void long_runs_can_be_cancelled(void **state)
     end_case(&c);
 }
 
+/* Tiles, sums that are computed first, sizes that are known: the same answers. */
+static void tiles_and_sums_apart(void **state)
+{
+    (void)state;
+    const sp_target t = sp_target_best(SP_DEVICE_CPU);
+    run_scheduled(t, 30, "C(i,k) = A(i,j)*B(j,k)", (const char *const[]){"A", "bsr(4,2)", NULL},
+                  "reorder(k,i0,j0,i1,j1); tensorize(i1,j1,k)");
+    run_scheduled(t, 1, "C(i,j) = A(i,j)*X(i,k)*Y(j,k) - 2*A(i,j)*X(i,k)*Y(j,k)",
+                  (const char *const[]){"A", "csr", NULL}, "precompute(k); vectorize(k,2); bound(k,39)");
+    run_scheduled(t, 30, "C(i,l) = A(i,j,k)*X(j,l)*Y(k,l)", (const char *const[]){"A", "csf", NULL},
+                  "reorder(l,i,j,k); vectorize(l,2); precompute(k)");
+    run_scheduled(t, 0, "C(i,k) = A(i,j)*B(j,k)*z(k)", (const char *const[]){"A", "bsr(2,2)", NULL},
+                  "reorder(k,i0,j0,j1,i1); vectorize(k,2); unroll(i1); precompute(j1)");
+    special_case c = {.s = expression("y(i) = A(i,j)*x(j)", NULL)};
+    sp_special_kernel k;
+    for (int i = 0; i < 2; i++) ok(sp_special_size(c.s, c.s->index[i].name, 5));
+    ok(sp_special_sized(c.s));
+    ok(sp_special_lower(c.s));
+    fails_saying(SPARTA_E_USAGE, "j has 5 values", sp_special_schedule(c.s, "bound(j,6)", t));
+    c.s->index[1].size = -1;
+    ok(sp_special_schedule(c.s, "bound(j,6)", t));
+    c.s->index[1].size = 5;
+    fails_saying(SPARTA_E_SHAPE, "bound(j,6), and j has 5 values", sp_special_bind(c.s, c.operand, &k));
+    sp_special_close(&k);
+    sp_special_free(c.s);
+}
+
 /* Formats with zeros in them have an element in each row here: those zeros, less the largest of nothing, would be NaN. */
 static void run_softmax(const char *format, bool zeros, const char *schedule)
 {
@@ -603,6 +649,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(softmax_over_a_pattern, enter, leave),
         cmocka_unit_test_setup_teardown(temporaries_of_threads, enter, leave),
         cmocka_unit_test_setup_teardown(long_runs_can_be_cancelled, enter, leave),
+        cmocka_unit_test_setup_teardown(tiles_and_sums_apart, enter, leave),
         cmocka_unit_test_setup_teardown(memory_that_fails, enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
