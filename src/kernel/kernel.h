@@ -39,7 +39,8 @@
 
 enum { SP_NEST_TERMS = 4, SP_NEST_STATEMENTS = 64, SP_NEST_ARGS = 4 };
 
-typedef enum { SP_OVER_COUNT, SP_OVER_SEGMENT, SP_OVER_MERGE } sp_nest_over;
+/* PIECES: of what another loop goes over; in expressions alone. */
+typedef enum { SP_OVER_COUNT, SP_OVER_SEGMENT, SP_OVER_MERGE, SP_OVER_PIECES } sp_nest_over;
 typedef enum {
     SP_BIND_SERIAL,
     SP_BIND_UNROLL,

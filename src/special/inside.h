@@ -22,6 +22,14 @@ static inline int64_t sp_special_extent(sp_special_digit d)
 {
     return d.modulus / d.weight;
 }
+/* Does a loop bind a part of an index? */
+static inline bool sp_special_binds(const sp_special_loop *l)
+{
+    return l->over == SP_OVER_COUNT || l->over == SP_OVER_SEGMENT;
+}
+/* The loop over pieces that says what loop `at` goes over, the nearest outside of it; -1: none. */
+int sp_special_cutter(const sp_special_nest *n, int at);
+bool sp_special_cuts(const sp_special_nest *n, int pieces, int loop);
 /* How many steps a loop over an index has; 0: as many as sizes say. */
 int64_t sp_special_steps(const sp_special_nest *n, const sp_special_loop *l);
 /* The factors of the term that are known outside of a loop, or those that are not; returns how many. */

@@ -11,7 +11,9 @@
 int sp_special_loop_of(const sp_special_nest *n, int use, int level)
 {
     for (int l = 0; l < n->loops; l++)
-        if (n->loop[l].over != SP_OVER_COUNT && n->loop[l].use == use && n->loop[l].level == level) return l;
+        if ((n->loop[l].over == SP_OVER_SEGMENT || n->loop[l].over == SP_OVER_MERGE) &&
+            n->loop[l].use == use && n->loop[l].level == level)
+            return l;
     return -1;
 }
 
@@ -22,14 +24,14 @@ int sp_special_digit_parts(const sp_special_nest *n, sp_special_digit d, const b
     int64_t weight = d.weight;
     if (d.modulus == d.weight) { /* i%1 */
         for (int l = 0; l < n->loops; l++)
-            if (bound[l] && n->loop[l].over != SP_OVER_MERGE && sp_special_same(n->loop[l].digit, d))
+            if (bound[l] && sp_special_binds(&n->loop[l]) && sp_special_same(n->loop[l].digit, d))
                 return out[0] = l, 1;
         return 0;
     }
     for (int step = 0; step < n->loops; step++) {
         int l = 0;
         while (l < n->loops &&
-               !(bound[l] && n->loop[l].over != SP_OVER_MERGE && n->loop[l].digit.index == d.index &&
+               !(bound[l] && sp_special_binds(&n->loop[l]) && n->loop[l].digit.index == d.index &&
                  n->loop[l].digit.weight == weight && n->loop[l].digit.modulus != weight))
             l++;
         if (l == n->loops) return 0;
@@ -117,10 +119,10 @@ bool sp_special_opens(const sp_special *s, const sp_special_nest *n, int loop, c
 {
     const sp_special_loop *l = &n->loop[loop];
     sp_special_known k;
-    if (l->over == SP_OVER_COUNT) return true;
+    if (l->over == SP_OVER_COUNT || (l->over == SP_OVER_PIECES && l->fused)) return true;
     sp_special_known_with(s, n, bound, &k);
     return k.levels[l->use] == l->level &&
-           (l->over == SP_OVER_SEGMENT || coordinate(s, n, &n->use[l->use], l->level, bound, &k));
+           (l->over != SP_OVER_MERGE || coordinate(s, n, &n->use[l->use], l->level, bound, &k));
 }
 
 /* ------------------------------------------------------------------ terms */
@@ -290,7 +292,7 @@ static sparta_status name_loop(sp_special *s, sp_special_nest *n, int at)
         return SPARTA_OK;
     }
     for (int i = 0; i < n->loops; i++)
-        if (n->loop[i].over != SP_OVER_MERGE && n->loop[i].digit.index == index) {
+        if (sp_special_binds(&n->loop[i]) && n->loop[i].digit.index == index) {
             parts++;
             const sp_special_digit *d = &n->loop[i].digit;
             before += d->weight > l->digit.weight ||

@@ -85,6 +85,27 @@ static sparta_status apply_precompute(work *w)
 }
 
 /* ------------------------------------------------------------------ orders */
+/* What is cut lies inside of the pieces, and of two loops that are cut together the inner in the outer. Pieces of pieces have any order. */
+static sparta_status check_pieces(const work *w, int at)
+{
+    const sp_special_nest *n = w->n;
+    const sp_special_loop *p = &n->loop[at];
+    int outer = -1;
+    for (int k = 0; k < n->loops; k++) {
+        const sp_special_loop *l = &n->loop[k];
+        if (!sp_special_cuts(n, at, k) || (l->over == SP_OVER_PIECES && l->fused == p->fused)) continue;
+        if (k < at)
+            REFUSE(w, "%s goes over pieces that %s gives it, and would be outside of it", l->name, p->name);
+        if (l->over != SP_OVER_COUNT) continue;
+        if (sp_special_same(l->digit, p->outer))
+            outer = k;
+        else if (outer < 0)
+            REFUSE(w, "%s cuts two loops together, and %s, the inner, would be outside of the other", p->name,
+                   l->name);
+    }
+    return SPARTA_OK;
+}
+
 /* Each loop over positions inside of those that say where they begin. */
 static sparta_status check_order(const work *w)
 {
@@ -92,12 +113,13 @@ static sparta_status check_order(const work *w)
     bool bound[SP_SPECIAL_LOOPS] = {false};
     for (int i = 0; i < n->loops; i++) {
         const sp_special_loop *l = &n->loop[i];
+        SP_TRY(check_pieces(w, i));
         if (!sp_special_opens(w->s, n, i, bound))
             REFUSE(w,
                    "%s goes over level %d of %s, which lies under loops that would come after it; keep those "
                    "outside",
                    l->name, l->level, w->s->operand[n->use[l->use].operand].name);
-        if (l->threads && l->over == SP_OVER_SEGMENT && i)
+        if (l->threads && (l->over == SP_OVER_SEGMENT || (l->over == SP_OVER_PIECES && !l->fused)) && i)
             REFUSE(w, "%s is shared by threads and would not be the outermost loop", l->name);
         if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT && i + 1 < n->loops)
             REFUSE(w, "%s is unrolled over stored positions and would not be the innermost loop", l->name);
@@ -107,7 +129,7 @@ static sparta_status check_order(const work *w)
                     REFUSE(w, "%s is unrolled, and %s inside of it is not", l->name, n->loop[k].name);
         if (l->bind == SP_BIND_VECTOR)
             for (int k = i + 1; k < n->loops; k++)
-                if (n->loop[k].over != SP_OVER_MERGE && n->loop[k].digit.index == l->digit.index)
+                if (sp_special_binds(&n->loop[k]) && n->loop[k].digit.index == l->digit.index)
                     REFUSE(w, "%s is in vectors and %s, a part of the same index, would be inside of it",
                            l->name, n->loop[k].name);
         if (l->apart) {
@@ -157,6 +179,106 @@ static sparta_status new_name(const work *w, const char *name, int but)
     return SPARTA_OK;
 }
 
+static sparta_status make_room(work *w, int at)
+{
+    sp_special_nest *n = w->n;
+    if (n->loops == SP_SPECIAL_LOOPS) REFUSE(w, "there are %d loops already", n->loops);
+    memmove(n->loop + at + 1, n->loop + at, (size_t)(n->loops - at) * sizeof *n->loop);
+    n->loops++;
+    return SPARTA_OK;
+}
+
+/* Positions, so many at a time, wherever rows begin: the loop stays, inside of one over pieces. */
+static sparta_status split_positions(work *w, int at, int64_t by)
+{
+    const step *t = w->step;
+    sp_special_nest *n = w->n;
+    SP_TRY(new_name(w, t->arg[1], at));
+    SP_TRY(new_name(w, t->arg[2], at));
+    if (!strcmp(t->arg[1], t->arg[2])) REFUSE(w, "both halves are called %s", t->arg[1]);
+    if (n->loop[at].piece)
+        REFUSE(w, "%s are pieces of %lld; split what is inside of them, or say so before", t->arg[0],
+               (long long)n->loop[at].piece);
+    SP_TRY(make_room(w, at));
+    n->loop[at].over = SP_OVER_PIECES;
+    n->loop[at].positions = false;
+    n->loop[at].piece = by;
+    memcpy(n->loop[at].name, t->arg[1], 8);
+    memcpy(n->loop[at + 1].name, t->arg[2], 8);
+    return SPARTA_OK;
+}
+
+static sparta_status apply_pos(work *w)
+{
+    const step *t = w->step;
+    int at;
+    SP_TRY(find_loop(w, t->arg[0], &at));
+    sp_special_loop *l = &w->n->loop[at];
+    if (l->over != SP_OVER_SEGMENT)
+        REFUSE(w,
+               l->over == SP_OVER_COUNT
+                   ? "%s goes over all values of an index, whose positions they are; split it"
+                   : "%s does not go over stored positions",
+               l->name);
+    const char *of = w->s->operand[w->n->use[l->use].operand].name;
+    if (t->n > 2 && strcmp(t->arg[2], of))
+        REFUSE(w, "%s goes over positions of %s, not of %s", l->name, of, t->arg[2]);
+    if (w->n->use[l->use].format->level[l->level].kind == SP_LEVEL_BITMAP)
+        REFUSE(w, "bits are found one after the other, and have no positions to cut");
+    if (l->bind != SP_BIND_SERIAL || l->threads || l->positions) REFUSE(w, "%s is bound already", l->name);
+    SP_TRY(new_name(w, t->arg[1], at));
+    l->positions = true;
+    memcpy(l->name, t->arg[1], 8);
+    return SPARTA_OK;
+}
+
+/* Rows, and the positions in them: one array from the first row to the last. */
+static const char *rows_refused(const sp_special *s, const sp_special_nest *n, const sp_special_loop *i,
+                                const sp_special_loop *j)
+{
+    const sp_special_use *u = &n->use[j->use];
+    if (j->level != 1 || u->format->level[1].kind != SP_LEVEL_COMPRESSED)
+        return "positions of the inner loop do not follow one another from the first row to the last: only "
+               "those of a "
+               "compressed level below the first do";
+    if (!sp_special_level_dense(u, 0) || !sp_special_same(i->digit, sp_special_level_digit(s, u, 0)))
+        return "the outer loop is not that of the level above, or not all of its values are stored";
+    return NULL;
+}
+
+static sparta_status apply_fuse(work *w)
+{
+    const step *t = w->step;
+    sp_special_nest *n = w->n;
+    int at, in;
+    SP_TRY(find_loop(w, t->arg[0], &at));
+    SP_TRY(find_loop(w, t->arg[1], &in));
+    const sp_special_loop i = n->loop[at], j = n->loop[in];
+    if (in != at + 1) REFUSE(w, "%s is not directly inside of %s; reorder them before", j.name, i.name);
+    for (int k = at; k <= in; k++) {
+        const sp_special_loop *l = &n->loop[k];
+        if (l->bind != SP_BIND_SERIAL || l->threads || l->apart) REFUSE(w, "%s is bound already", l->name);
+        for (int p = 0; p < n->loops; p++)
+            if (sp_special_cuts(n, p, k)) REFUSE(w, "%s is cut by %s already", l->name, n->loop[p].name);
+    }
+    if (i.over != SP_OVER_COUNT || (j.over != SP_OVER_COUNT && j.over != SP_OVER_SEGMENT))
+        REFUSE(w, "it takes a loop over an index, and one over another or over positions inside of it");
+    if (j.over == SP_OVER_SEGMENT) {
+        const char *refused = rows_refused(w->s, n, &i, &j);
+        if (refused) REFUSE(w, "%s", refused);
+    }
+    SP_TRY(new_name(w, t->arg[2], -1));
+    SP_TRY(make_room(w, at));
+    n->loop[at] = (sp_special_loop){.over = SP_OVER_PIECES,
+                                    .fused = true,
+                                    .digit = j.digit,
+                                    .outer = i.digit,
+                                    .use = j.over == SP_OVER_SEGMENT ? j.use : -1,
+                                    .level = j.level};
+    memcpy(n->loop[at].name, t->arg[2], 8);
+    return SPARTA_OK;
+}
+
 static sparta_status apply_split(work *w)
 {
     const step *t = w->step;
@@ -165,15 +287,18 @@ static sparta_status apply_split(work *w)
     int at;
     SP_TRY(find_loop(w, t->arg[0], &at));
     SP_TRY(number(w, t->arg[3], 2, 1 << 20, &by));
-    if (n->loop[at].over != SP_OVER_COUNT)
-        REFUSE(w, "%s goes over what %s stores, not over an index", t->arg[0],
-               w->s->operand[n->use[n->loop[at].use].operand].name);
-    if (n->loop[at].bind != SP_BIND_SERIAL || n->loop[at].threads)
+    if (n->loop[at].bind != SP_BIND_SERIAL || n->loop[at].threads || n->loop[at].apart)
         REFUSE(w, "%s is bound already; split it before", t->arg[0]);
+    if (n->loop[at].over == SP_OVER_PIECES || n->loop[at].positions) return split_positions(w, at, by);
+    if (n->loop[at].over != SP_OVER_COUNT)
+        REFUSE(w, "%s goes over what %s stores, not over an index; say pos(%s,p) and split that", t->arg[0],
+               w->s->operand[n->use[n->loop[at].use].operand].name, t->arg[0]);
+    for (int i = 0; i < n->loops; i++)
+        if (sp_special_cuts(n, i, at))
+            REFUSE(w, "%s goes over pieces that %s gives it; split that", t->arg[0], n->loop[i].name);
     SP_TRY(new_name(w, t->arg[1], at));
     SP_TRY(new_name(w, t->arg[2], at));
     if (!strcmp(t->arg[1], t->arg[2])) REFUSE(w, "both halves are called %s", t->arg[1]);
-    if (n->loops == SP_SPECIAL_LOOPS) REFUSE(w, "there are %d loops already", n->loops);
     const sp_special_digit d = n->loop[at].digit;
     const sp_special_nest old = *n;
     if (d.modulus && d.modulus / d.weight % by)
@@ -181,8 +306,7 @@ static sparta_status apply_split(work *w)
                (long long)(d.modulus / d.weight), (long long)by);
     if (d.weight > MOST_STEP / by)
         REFUSE(w, "a step of %s would be more than %lld values", t->arg[1], (long long)MOST_STEP);
-    memmove(n->loop + at + 1, n->loop + at, (size_t)(n->loops - at) * sizeof *n->loop);
-    n->loops++;
+    SP_TRY(make_room(w, at));
     memcpy(n->loop[at].name, t->arg[1], 8);
     memcpy(n->loop[at + 1].name, t->arg[2], 8);
     n->loop[at].digit = (sp_special_digit){d.index, d.modulus, d.weight * by};
@@ -272,6 +396,7 @@ static sparta_status apply_vectorize(work *w)
 static const char *turns_refused(const sp_special *s, const sp_special_nest *n, int at)
 {
     const sp_special_loop *l = &n->loop[at];
+    if (l->over == SP_OVER_PIECES) return "it goes over pieces, each of which is a loop";
     if (l->over != SP_OVER_SEGMENT) return "it is a search, which has one result";
     if (n->use[l->use].format->level[l->level].kind == SP_LEVEL_BITMAP)
         return "bits are found one after the other";
@@ -309,6 +434,9 @@ static sparta_status apply_unroll(work *w)
                l->name);
     if (l->bind != SP_BIND_SERIAL || l->threads) REFUSE(w, "%s is bound already", l->name);
     if (on_diagonal(w->s, w->n, l->digit.index)) REFUSE(w, "a diagonal depends on it");
+    for (int i = 0; i < w->n->loops; i++)
+        if (sp_special_cuts(w->n, i, at))
+            REFUSE(w, "it goes over pieces that %s gives it", w->n->loop[i].name);
     if (!extent || extent > MOST_UNROLL)
         REFUSE(w, "%s has %s values; split it into parts of at most %d", l->name,
                extent ? "too many" : "a varying number of", MOST_UNROLL);
@@ -346,7 +474,8 @@ const char *sp_special_cut_refused(const sp_special_nest *n, int at)
     if (sp_special_shares(n)) return "another loop is shared by threads already";
     if (l->bind == SP_BIND_UNROLL) return "it is unrolled";
     if (l->over == SP_OVER_MERGE) return "it is a search, which has one result";
-    if (l->over == SP_OVER_COUNT) return NULL;
+    if (sp_special_cutter(n, at) >= 0) return "it goes over pieces that another loop gives it; share that";
+    if (l->over == SP_OVER_COUNT || l->fused) return NULL;
     if (at) return "it goes over stored positions and is not the outermost loop";
     if (n->use[l->use].format->level[l->level].kind == SP_LEVEL_BITMAP)
         return "bits cannot be cut where a thread's share ends";
@@ -359,14 +488,15 @@ const char *sp_special_threads_refused(const sp_special *s, const sp_special_nes
     const sp_special_loop *l = &n->loop[at];
     const char *refused = sp_special_cut_refused(n, at);
     if (refused) return refused;
-    if (!sp_special_in_result(s, n, l->digit.index)) {
+    if (!sp_special_in_result(s, n, l->digit.index) ||
+        (l->fused && !sp_special_in_result(s, n, l->outer.index))) {
         snprintf(why, 160,
                  "two threads would add to one element of %s, which does not have it; share a loop of the "
                  "result, or say threads(%s,temporaries)",
                  s->operand[sp_special_target(n)->operand].name, l->name);
         return why;
     }
-    if (l->over == SP_OVER_COUNT) return NULL;
+    if (l->over == SP_OVER_COUNT || l->use < 0) return NULL;
     if (!sp_special_ordered(&n->use[l->use].format->level[l->level])) {
         snprintf(why, 160,
                  "its coordinates may come again, and two threads would add to one element; say "
@@ -524,9 +654,10 @@ static sparta_status apply_step(work *w)
         return primitives[i].apply(w);
     }
     REFUSE(w, "there is no such primitive%s",
-           sp_did_you_mean(w->step->name, all, (int)SP_COUNT(primitives),
-                           " (reorder, split, vectorize, unroll, threads, bound, precompute, tensorize)",
-                           hint));
+           sp_did_you_mean(
+               w->step->name, all, (int)SP_COUNT(primitives),
+               " (reorder, split, fuse, pos, vectorize, unroll, threads, bound, precompute, tensorize)",
+               hint));
 }
 
 sparta_status sp_special_apply(sp_special *s, sp_special_nest *n, const char *text)

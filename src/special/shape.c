@@ -103,6 +103,29 @@ int sp_special_like(const sp_special *s, const sp_special_nest *n)
     return -1;
 }
 
+/* Does p, over pieces, cut what l goes over? */
+static bool cuts(const sp_special_loop *p, const sp_special_loop *l)
+{
+    if (l->over == SP_OVER_COUNT)
+        return p->fused &&
+               (sp_special_same(l->digit, p->outer) || (p->use < 0 && sp_special_same(l->digit, p->digit)));
+    if (l->over == SP_OVER_MERGE || l->use != p->use || l->level != p->level) return false;
+    return l->over == SP_OVER_SEGMENT || !l->fused ||
+           (p->fused && sp_special_same(l->digit, p->digit) && sp_special_same(l->outer, p->outer));
+}
+
+int sp_special_cutter(const sp_special_nest *n, int at)
+{
+    for (int i = at - 1; i >= 0; i--)
+        if (n->loop[i].over == SP_OVER_PIECES && cuts(&n->loop[i], &n->loop[at])) return i;
+    return -1;
+}
+
+bool sp_special_cuts(const sp_special_nest *n, int pieces, int loop)
+{
+    return n->loop[pieces].over == SP_OVER_PIECES && pieces != loop && cuts(&n->loop[pieces], &n->loop[loop]);
+}
+
 int64_t sp_special_steps(const sp_special_nest *n, const sp_special_loop *l)
 {
     const sp_special_digit d = l->digit;

@@ -28,6 +28,9 @@
  * An index is bound by its parts: a level i/4 binds one, i%4 the other. A part is (i % modulus) / weight (modulus 0: none). The loops
  * of a nest bind every part of every index once, so that any order is right in which a level comes after those above it.
  *
+ * Pieces. A loop over PIECES binds nothing: loops inside of it go over the part that it gives them. So a row is cut in position space (pos and split), and
+ * rows and what is in them are cut together, wherever rows end (fuse): pieces of all positions, in each the rows that have some of them, in each its positions.
+ *
  * Values are f32. Opaque formats (quads, pairs) have no levels and are refused.
  */
 #ifndef SP_SPECIAL_H
@@ -99,7 +102,7 @@ typedef struct sp_special_digit {
 typedef struct sp_special_loop {
     char name[28];
     sp_nest_over
-        over; /* COUNT: all values of its part of an index; SEGMENT: positions of a level; MERGE: those at a coordinate that is known */
+        over; /* COUNT: all values of its part of an index; SEGMENT: positions of a level; MERGE: those at a coordinate that is known; PIECES: see below */
     sp_nest_binding bind; /* SERIAL, VECTOR or UNROLL; */
     bool threads;         /* and its steps are shared out among threads, */
     bool
@@ -107,8 +110,14 @@ typedef struct sp_special_loop {
     int vectors; /* bound to VECTOR: how many at once; UNROLL of positions: how many of them */
     bool
         apart; /* the sum of what is inside is computed first, then multiplied by the factors that are known outside */
-    int use, level;         /* SEGMENT, MERGE */
-    sp_special_digit digit; /* COUNT, SEGMENT: what it binds; index -1: a diagonal */
+    int use, level; /* SEGMENT, MERGE; PIECES: of its positions, or use -1 */
+    sp_special_digit
+        digit; /* COUNT, SEGMENT: what it binds; index -1: a diagonal. PIECES: what the inner loop binds */
+    bool positions; /* SEGMENT: it may be cut where it stands, in position space (pos) */
+    int64_t piece;  /* PIECES: so many at a time; 0: all that there are */
+    bool
+        fused; /* PIECES: of all positions below the outer loop, which is inside of it as well; else of those below one of its values */
+    sp_special_digit outer; /* fused: what the outer loop binds */
 } sp_special_loop;
 
 /* One access of a nest: levels of one leaf of its operand. */

@@ -45,7 +45,7 @@ void sp_write_close(writer *w)
 static bool counted(const sp_special_nest *n, int index)
 {
     for (int l = 0; l < n->loops; l++)
-        if (n->loop[l].over != SP_OVER_MERGE && n->loop[l].digit.index == index) return true;
+        if (sp_special_binds(&n->loop[l]) && n->loop[l].digit.index == index) return true;
     return false;
 }
 
@@ -290,6 +290,55 @@ static void bounds(const writer *w, int at, const char *from, const char *to, co
     }
 }
 
+/* A loop inside of pieces goes over what these give it: the texts of its range. */
+static void cut(const writer *w, int at, char from[SP_WRITE_SHARE], char to[SP_WRITE_SHARE])
+{
+    const int c = sp_special_cutter(w->n, at);
+    if (c < 0) return;
+    const sp_special_loop *l = &w->n->loop[at], *p = &w->n->loop[c];
+    const char *f = p->name;
+    char n[SP_WRITE_EXTENT], was[2][SP_WRITE_SHARE];
+    if (l->over == SP_OVER_COUNT) { /* of two loops over counts */
+        sp_write_extent(w, p->digit, n);
+        if (sp_special_same(l->digit, p->outer)) {
+            snprintf(from, SP_WRITE_SHARE, "%s / (%.80s)", f, n);
+            snprintf(to, SP_WRITE_SHARE, "(%s_to + (%.80s) - 1) / (%.80s)", f, n, n);
+            return;
+        }
+        int outer = 0;
+        while (!sp_special_binds(&w->n->loop[outer]) || !sp_special_same(w->n->loop[outer].digit, p->outer))
+            outer++;
+        snprintf(from, SP_WRITE_SHARE, "max_of(0, %s - %s * (%.80s))", f, w->value[outer], n);
+        snprintf(to, SP_WRITE_SHARE, "min_of(%.80s, %s_to - %s * (%.80s))", n, f, w->value[outer], n);
+        return;
+    }
+    if (!p->fused || l->fused) { /* they lie in what it goes over */
+        snprintf(from, SP_WRITE_SHARE, "%s", f);
+        snprintf(to, SP_WRITE_SHARE, "%s_to", f);
+        return;
+    }
+    memcpy(was[0], from, sizeof was[0]);
+    memcpy(was[1], to, sizeof was[1]);
+    snprintf(from, SP_WRITE_SHARE, "max_of(%.*s, %s)", SP_WRITE_EXTENT, was[0], f);
+    snprintf(to, SP_WRITE_SHARE, "min_of(%.*s, %s_to)", SP_WRITE_EXTENT, was[1], f);
+}
+
+/* Rows that have some of the positions of a piece: the first is searched for. */
+static bool rows_loop(writer *w, int at)
+{
+    const int c = sp_special_cutter(w->n, at);
+    if (c < 0 || w->n->loop[c].use < 0) return false;
+    const sp_special_loop *p = &w->n->loop[c];
+    const char *i = w->n->loop[at].name;
+    char end[SP_WRITE_EXTENT], name[48];
+    sp_write_extent(w, w->n->loop[at].digit, end);
+    sp_write_name(w, p->use, name);
+    OPEN(w, "for (long %s = row_%s(%s_pos%d, %s, %s); %s < %s && %s_pos%d[%s] < %s_to; %s++)", i,
+         sparta_dtype_name(w->n->use[p->use].format->level[p->level].pos), name, p->level, end, p->name, i,
+         end, name, p->level, i, p->name, i);
+    return true;
+}
+
 static void count_loop(const writer *from, int at)
 {
     writer w = *from;
@@ -297,8 +346,14 @@ static void count_loop(const writer *from, int at)
     char end[SP_WRITE_EXTENT], first[SP_WRITE_SHARE], last[SP_WRITE_SHARE];
     sp_write_extent(&w, l->digit, end);
     bounds(&w, at, "0", end, "1", first, last);
+    cut(&w, at, first, last);
     w.opened = 0;
-    if (!l->threads)
+    if (rows_loop(&w, at))
+        ;
+    else if (sp_special_cutter(w.n, at) >= 0)
+        OPEN(&w, "for (long %s = %s, %s_end = %s; %s < %s_end; %s++)", l->name, first, l->name, last, l->name,
+             l->name, l->name);
+    else if (!l->threads)
         OPEN(&w, "for (long %s = 0; %s < %s; %s++)", l->name, l->name, last, l->name);
     else
         OPEN(&w, "for (long %s = %s, end = %s; %s < end; %s++)", l->name, first, last, l->name, l->name);
@@ -316,6 +371,7 @@ static void vector_loops(const writer *from, int at)
     snprintf(unit, sizeof unit, "%d * LANES", l->vectors);
     sp_write_vector_extent(&w, l->digit, end);
     bounds(&w, at, "0", end, unit, first, last);
+    cut(&w, at, first, last);
     sp_write_block(&w);
     LINE(&w, "const long end_%s = %s;", k, last);
     LINE(&w, "long %s = %s;", k, first);
@@ -442,12 +498,16 @@ static void segment_loop(const writer *from, int at)
     snprintf(q, sizeof q, "%s_%d", name, l->level);
     if (l->digit.index < 0) /* a diagonal has no index of its own */
         snprintf(w.value[at], sizeof w.value[at], "%.24s_d", name);
+    else if (l->positions && !l->digit.modulus &&
+             l->digit.weight == 1) /* the loop is called after positions */
+        snprintf(w.value[at], sizeof w.value[at], "%s", w.s->index[l->digit.index].name);
     else
         snprintf(w.value[at], sizeof w.value[at], "%s", l->name);
     w.opened = 0;
     begin_cursors(&w, at);
     sp_write_segment(name, u->format, l->level, w.at[l->use], begin, end);
     bounds(&w, at, begin, end, "1", first, last);
+    cut(&w, at, first, last);
     if (u->format->level[l->level].kind == SP_LEVEL_BITMAP) {
         bits_loop(&w, name, l->level, w.at[l->use], begin, q, w.value[at]);
         at_position(&w, at, q, NULL);
@@ -457,6 +517,41 @@ static void segment_loop(const writer *from, int at)
         OPEN(&w, "for (long %s = %s, end%d = %s; %s < end%d; %s++)", q, first, at, last, q, at, q);
         at_position(&w, at, q, w.value[at]);
     }
+}
+
+/* Pieces of what the loops inside go over: from `name` to `name_to`. */
+static void pieces_loop(const writer *from, int at)
+{
+    writer w = *from;
+    const sp_special_loop *l = &w.n->loop[at];
+    const char *f = l->name;
+    char begin[SP_WRITE_SHARE] = "0", end[SP_WRITE_SHARE], first[SP_WRITE_SHARE], last[SP_WRITE_SHARE],
+         name[48];
+    char outer[SP_WRITE_EXTENT], inner[SP_WRITE_EXTENT], segment[2][128];
+    w.opened = 0;
+    if (l->fused) sp_write_extent(&w, l->outer, outer);
+    if (l->use < 0) {
+        sp_write_extent(&w, l->digit, inner);
+        snprintf(end, sizeof end, "(%.*s) * (%.*s)", SP_WRITE_PARTS / 2, outer, SP_WRITE_PARTS / 2, inner);
+    } else {
+        sp_write_name(&w, l->use, name);
+        sp_write_segment(name, w.n->use[l->use].format, l->level, w.at[l->use], segment[0], segment[1]);
+        if (l->fused)
+            snprintf(end, sizeof end, "%s_pos%d[%s]", name, l->level, outer);
+        else
+            snprintf(begin, sizeof begin, "%s", segment[0]), snprintf(end, sizeof end, "%s", segment[1]);
+    }
+    cut(&w, at, begin, end);
+    bounds(&w, at, begin, end, "1", first, last);
+    if (l->piece) {
+        OPEN(&w, "for (long %s = %s, %s_end = %s; %s < %s_end; %s += %lld)", f, first, f, last, f, f, f,
+             (long long)l->piece);
+        LINE(&w, "const long %s_to = min_of(%s + %lld, %s_end);", f, f, (long long)l->piece, f);
+    } else {
+        sp_write_block(&w);
+        LINE(&w, "const long %s = %s, %s_to = %s;", f, first, f, last);
+    }
+    inside(&w, at);
 }
 
 static void merge_loop(const writer *from, int at)
@@ -546,6 +641,8 @@ static void walk(const writer *from, int at)
     const sp_special_loop *l = &w.n->loop[at];
     if (l->over == SP_OVER_SEGMENT)
         segment_loop(&w, at);
+    else if (l->over == SP_OVER_PIECES)
+        pieces_loop(&w, at);
     else if (l->over == SP_OVER_MERGE)
         merge_loop(&w, at);
     else if (l->bind == SP_BIND_VECTOR)
@@ -564,7 +661,11 @@ static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *o
         sp_text_printf(out, "%s%s", i ? " " : "", l->name);
         if (l->over == SP_OVER_COUNT && sp_special_steps(n, l))
             sp_text_printf(out, ":%lld", (long long)sp_special_steps(n, l));
-        if (l->over != SP_OVER_COUNT)
+        if (l->over == SP_OVER_PIECES) sp_text_printf(out, "@%s", l->fused ? "fused" : "pieces");
+        if (l->over == SP_OVER_PIECES && l->use >= 0)
+            sp_text_printf(out, ".%s.%d", s->operand[n->use[l->use].operand].name, l->level);
+        if (l->piece) sp_text_printf(out, ":%lld", (long long)l->piece);
+        if (l->over == SP_OVER_SEGMENT || l->over == SP_OVER_MERGE)
             sp_text_printf(out, "@%s.%s.%d", l->over == SP_OVER_MERGE ? "merge" : "segment",
                            s->operand[n->use[l->use].operand].name, l->level);
         if (l->bind == SP_BIND_VECTOR) sp_text_printf(out, "*%d", l->vectors);

@@ -30,6 +30,35 @@ FIND(u64, unsigned long)
 FIND(i32, int)
 FIND(i64, long)
 
+INLINE long max_of(long a, long b)
+{
+    return a > b ? a : b;
+}
+INLINE long min_of(long a, long b)
+{
+    return a < b ? a : b;
+}
+/* Which of n rows position p lies in, or the next that has any; pos[i] is where row i begins. */
+#define ROW(name, T)                                                                                         \
+    INLINE long row_##name(const T *pos, long n, long p)                                                     \
+    {                                                                                                        \
+        long from = 0;                                                                                       \
+        while (from < n) {                                                                                   \
+            const long half = from + (n - from) / 2;                                                         \
+            if ((long)pos[half + 1] > p)                                                                     \
+                n = half;                                                                                    \
+            else                                                                                             \
+                from = half + 1;                                                                             \
+        }                                                                                                    \
+        return from;                                                                                         \
+    }
+ROW(u8, unsigned char)
+ROW(u16, unsigned short)
+ROW(u32, unsigned)
+ROW(u64, unsigned long)
+ROW(i32, int)
+ROW(i64, long)
+
 /* NaN where a or b is, as most and least of vectors. */
 INLINE float most_one(float a, float b)
 {

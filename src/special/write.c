@@ -41,7 +41,7 @@ static void parts_of(const writer *w, int index, int but, char out[SP_WRITE_PART
     *out = 0;
     for (int l = 0; l < w->n->loops; l++) {
         const sp_special_loop *o = &w->n->loop[l];
-        if (l == but || o->over == SP_OVER_MERGE || o->digit.index != index) continue;
+        if (l == but || !sp_special_binds(o) || o->digit.index != index) continue;
         used +=
             (size_t)snprintf(out + used, SP_WRITE_PARTS - used, o->digit.weight > 1 ? "%s%s * %lld" : "%s%s",
                              used ? " + " : "", w->value[l], (long long)o->digit.weight);
@@ -52,7 +52,7 @@ static int parts(const writer *w, int index)
 {
     int n = 0;
     for (int l = 0; l < w->n->loops; l++)
-        n += w->n->loop[l].over != SP_OVER_MERGE && w->n->loop[l].digit.index == index;
+        n += sp_special_binds(&w->n->loop[l]) && w->n->loop[l].digit.index == index;
     return n;
 }
 
@@ -61,7 +61,7 @@ void sp_write_vector_extent(const writer *w, sp_special_digit d, char out[SP_WRI
     char rest[SP_WRITE_PARTS];
     const char *i = w->s->index[d.index].name;
     int self = 0;
-    while (!sp_special_same(w->n->loop[self].digit, d) || w->n->loop[self].over == SP_OVER_MERGE) self++;
+    while (!sp_special_same(w->n->loop[self].digit, d) || !sp_special_binds(&w->n->loop[self])) self++;
     parts_of(w, d.index, self, rest);
     if (!d.modulus)
         snprintf(out, 64, "n_%s", i);
@@ -389,7 +389,7 @@ static bool all_bound(const writer *w, int index)
 {
     int64_t sum = 0;
     for (int l = 0; l < w->n->loops; l++) {
-        if (w->n->loop[l].over == SP_OVER_MERGE || w->n->loop[l].digit.index != index) continue;
+        if (!sp_special_binds(&w->n->loop[l]) || w->n->loop[l].digit.index != index) continue;
         if (!w->bound[l]) return false;
         sum++;
     }
@@ -433,7 +433,7 @@ static void complete(writer *w, int index)
     parts_of(w, index, -1, value);
     if (parts(w, index) == 1 && last >= 0) {
         int only = 0;
-        while (w->n->loop[only].over == SP_OVER_MERGE || w->n->loop[only].digit.index != index) only++;
+        while (!sp_special_binds(&w->n->loop[only]) || w->n->loop[only].digit.index != index) only++;
         memcpy(w->index[index], w->value[only], sizeof w->index[0]);
         return;
     }

@@ -3,7 +3,7 @@
 #define SPECIAL_BED_H
 
 #include "code_bed.h"
-#include "special/special.h"
+#include "special/inside.h"
 #include "store/store.h"
 #include <math.h>
 
@@ -130,13 +130,13 @@ static sparta_status mark(void *arg, const int64_t *index, const sp_packed *part
 {
     const marks *m = arg;
     int64_t at = 0;
-    (void)part, (void)position;
+    if (sp_special_fills_up(&part->format) && !((const float *)part->values.data)[position]) return SPARTA_OK;
     for (int d = 0; d < m->of->rank; d++) at = at * m->of->dim[d] + index[d];
     m->at[at] = 1;
     return SPARTA_OK;
 }
 
-/* Which elements are stored is what the walker over storage says. */
+/* Which elements are stored is what the walker over storage says; 0 is none of them in formats that fill up with zeros. */
 static void mark_stored(dense_walk *w, const sp_special_kernel *k)
 {
     for (int i = 0; i < w->s->operands; i++) {

@@ -64,7 +64,7 @@ static void draw_schedule(sp_special *s, sp_special_nest *n, sp_rng *r)
         char text[96];
         const char *c = n->loop[roll(r, (unsigned)n->loops)].name;
         const sp_special_index *x = &s->index[roll(r, (unsigned)s->indices)];
-        switch (roll(r, 10)) {
+        switch (roll(r, 13)) {
         case 0:
             snprintf(text, sizeof text, "split(%s,u%d,v%d,%d)", a, step, step, 2 + (int)roll(r, 3));
             break;
@@ -75,6 +75,9 @@ static void draw_schedule(sp_special *s, sp_special_nest *n, sp_rng *r)
         case 5: snprintf(text, sizeof text, "unroll(%s)", a); break;
         case 6: snprintf(text, sizeof text, "precompute(%s)", a); break;
         case 7: snprintf(text, sizeof text, "bound(%s,%lld)", x->name, (long long)x->size); break;
+        case 9: snprintf(text, sizeof text, "pos(%s,p%d)", a, step); break;
+        case 10:
+        case 11: snprintf(text, sizeof text, "fuse(%s,%s,f%d)", a, b, step); break;
         case 8: snprintf(text, sizeof text, "tensorize(%s,%s,%s)", a, b, c); break;
         default: snprintf(text, sizeof text, roll(r, 2) ? "threads(%s)" : "threads(%s,temporaries)", a);
         }

@@ -199,7 +199,7 @@ static void every_rule_of_schedules(void **state)
         {"C(i,k) = A(i,j)*B(j,k)", "csc", "reorder(k,j,i)", NULL},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b,4); split(k,c,d,16); reorder(a,c,b,j,d)", NULL},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b)", "say split(i,i0,i1,16)"},
-        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4)", "goes over what A stores"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4)", "say pos(j,p)"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,a,4)", "both halves"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,k,4)", "a loop 'k' already"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b,1048576); split(a,c,d,1048576); split(c,e,f,2)",
@@ -253,6 +253,36 @@ static void every_rule_of_schedules(void **state)
         {"y(i) = A(i,j)*x(j)", "coo", "threads(i)", "may come again"},
         {"y(i) = A(i,j)*x(j)", "dcsr", "threads(i)", NULL},
         {"y(i) = A(i,j)*x(j)", "(i,j)->(i:bitmap, j:compressed)", "threads(i)", "bits cannot be cut"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "pos(j,p,A); split(p,a,b,8); reorder(i,a,k,b); vectorize(k,4)",
+         NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "pos(i,p)", "goes over all values of an index"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "pos(j,p,B)", "positions of A, not of B"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "pos(j,k)", "a loop 'k' already"},
+        {"C(i,k) = A(i,j)*B(j,k)", "bitmap", "pos(j,p)", "no positions to cut"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "pos(j,p); pos(p,q)", "bound already"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "pos(j,p); split(p,a,b,8); split(a,c,d,2)", "are pieces of 8"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "pos(j,p); split(p,a,b,8); split(b,c,d,2)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "pos(j,p); split(p,a,b,8); reorder(b,a)", "would be outside of it"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "pos(j,p); split(p,a,b,8); unroll(a)", "each of which is a loop"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "pos(j,p); split(p,a,b,8); threads(b)", "share that"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr",
+         "fuse(i,j,f); split(f,a,b,1024); reorder(a,b,k,i,j); vectorize(k,4)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "fuse(i,k,f)", "not directly inside"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(k,i,j); fuse(k,i,f); threads(f)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(i,k,j); fuse(i,k,f); reorder(k,i)",
+         "the inner, would be outside"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "fuse(i,j,k)", "a loop 'k' already"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "fuse(i,j,f); fuse(i,j,g)", "is cut by f already"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "fuse(i,j,f); split(i,a,b,4)",
+         "pieces that f gives it; split that"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "fuse(i,j,f); reorder(i,f,j)", "would be outside of it"},
+        {"C(i,k) = A(i,j)*B(j,k)", "ell", "fuse(i,j,f)", "only those of a compressed level"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b,4); fuse(b,j,f)", "not that of the level above"},
+        {"C(i,k) = A(i,j)*B(j,k)", "dcsr", "fuse(i,j,f)", "it takes a loop over an index"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "threads(i); fuse(i,j,f)", "bound already"},
+        {"y(i) = A(i,j)*x(j)", "csr", "fuse(i,j,f); threads(f)", "two threads would add to one element"},
+        {"y(i) = A(i,j)*x(j)", "csr", "fuse(i,j,f); threads(f,temporaries)", NULL},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "fuse(i,j,f); threads(f); vectorize(k,4)", NULL},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(k,8); reorder(i,j,k); unroll(k)", NULL},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(z,8)", "no index 'z'"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(k,0)", "no whole number from 1"},
@@ -297,18 +327,28 @@ static void every_rule_of_schedules(void **state)
 
 /* tests/fixtures/kernels/special_<name>.c, byte by byte; EMIT_GOLDEN=write writes them anew. */
 static const struct {
-    const char *name, *text, *format[9];
+    const char *name, *text, *format[9], *schedule;
 } golden[] = {
-    {"spmm_csr", "C(i,k) = A(i,j)*B(j,k)", {"A", "csr"}},
-    {"spmm_dia", "C(i,k) += A(i,j)*B(j,k)", {"A", "dia"}},
-    {"spmv_csr", "y(i) = A(i,j)*x(j) + b(i); y(i) = relu(y(i))", {"A", "csr"}},
-    {"sddmm_csr", "C(i,j) = S(i,j)*A(i,k)*B(j,k)", {"S", "csr", "C", "csr"}},
-    {"strip_panel", "y(m,n) = x(m,k)*w(n,k)", {"w", "cv(2)", "x", "panel", "y", "panel"}},
-    {"both", "C(i,j) = A(i,j)*B(i,j)", {"A", "bitmap", "B", "dcsc"}},
-    {"merge", "C(i,j) = A(i,j)*B(i,j)", {"A", "csr", "B", "dcsr"}},
-    {"largest", "m(i) = largest(A(i,j)*X(i,j)); y(k) = smallest(B(j,k))", {"A", "bsr(2,4)"}},
-    {"softmax", SOFTMAX, {"P", "csr", "S", "csr", "E", "csr", "W", "csr"}},
-    {"one_side", "C(i,j) = max(A(i,j),X(i,j))", {"A", "coo"}},
+    {"spmm_csr", "C(i,k) = A(i,j)*B(j,k)", {"A", "csr"}, NULL},
+    {"spmm_dia", "C(i,k) += A(i,j)*B(j,k)", {"A", "dia"}, NULL},
+    {"spmv_csr", "y(i) = A(i,j)*x(j) + b(i); y(i) = relu(y(i))", {"A", "csr"}, NULL},
+    {"sddmm_csr", "C(i,j) = S(i,j)*A(i,k)*B(j,k)", {"S", "csr", "C", "csr"}, NULL},
+    {"strip_panel", "y(m,n) = x(m,k)*w(n,k)", {"w", "cv(2)", "x", "panel", "y", "panel"}, NULL},
+    {"both", "C(i,j) = A(i,j)*B(i,j)", {"A", "bitmap", "B", "dcsc"}, NULL},
+    {"merge", "C(i,j) = A(i,j)*B(i,j)", {"A", "csr", "B", "dcsr"}, NULL},
+    {"largest", "m(i) = largest(A(i,j)*X(i,j)); y(k) = smallest(B(j,k))", {"A", "bsr(2,4)"}, NULL},
+    {"softmax", SOFTMAX, {"P", "csr", "S", "csr", "E", "csr", "W", "csr"}, NULL},
+    {"spmm_pos",
+     "C(i,k) = A(i,j)*B(j,k)",
+     {"A", "csr"},
+     "split(i,u,v,16); pos(j,p,A); split(p,a,b,8); reorder(u,v,a,k,b); threads(u); vectorize(k,1)"},
+    {"spmv_fused", "y(i) = A(i,j)*x(j)", {"A", "csr"}, "fuse(i,j,f); threads(f,temporaries)"},
+    {"sddmm_apart",
+     "C(i,j) = S(i,j)*A(i,k)*B(j,k)",
+     {"S", "csr", "C", "csr"},
+     "bound(k,64); vectorize(k); precompute(k)"},
+    {"bsr_tile", "C(i,k) = A(i,j)*B(j,k)", {"A", "bsr(2,2)"}, "tensorize(i1,j1,k,1)"},
+    {"one_side", "C(i,j) = max(A(i,j),X(i,j))", {"A", "coo"}, NULL},
 };
 
 static void check_golden(const char *path, const char *text)
@@ -336,7 +376,7 @@ static void golden_texts(void **state)
         sp_text text;
         sp_special *s = expression(golden[i].text, golden[i].format);
         ok(sp_special_lower(s));
-        ok(sp_special_schedule(s, NULL, SP_TARGET_AVX512));
+        must(sp_special_schedule(s, golden[i].schedule, SP_TARGET_AVX512), golden[i].name);
         sp_text_init(&text, cx);
         sp_special_print(s, &text);
         sp_special_functions(s, "sp_special_", &text);
@@ -361,8 +401,10 @@ static void run_scheduled(sp_target target, int step, const char *text, const ch
     must(sp_special_schedule(c.s, schedule, target), schedule);
     make_operands(&c, &r, 20);
     must(sp_special_build(c.s, c.operand, target, &c.kernel), text);
-    ok(sp_special_run(&c.kernel, NULL));
-    compare_case(&c, text);
+    sp_pool *pool = sp_special_shares(c.s->nest[0]) ? sp_pool_create(cx, 3) : NULL;
+    ok(sp_special_run(&c.kernel, pool));
+    sp_pool_free(pool);
+    compare_case(&c, schedule ? schedule : text);
     end_case(&c);
 }
 
@@ -544,6 +586,29 @@ static void tiles_and_sums_apart(void **state)
     sp_special_free(c.s);
 }
 
+/* Rows that are cut wherever they end, and pieces of them, on one thread and on several: the same answers. */
+static void pieces_of_positions(void **state)
+{
+    (void)state;
+    const sp_target t = sp_target_best(SP_DEVICE_CPU);
+    static const char *const spmm[] = {"pos(j,p,A); split(p,a,b,3); reorder(i,a,k,b); vectorize(k,2)",
+                                       "pos(j,p); split(p,a,b,6); split(b,c,d,2)",
+                                       "fuse(i,j,f); split(f,a,b,7); reorder(a,b,k,i,j); vectorize(k,2)",
+                                       "fuse(i,j,f); threads(f,temporaries)",
+                                       "fuse(i,j,f); split(f,a,b,50); threads(a,temporaries)",
+                                       "fuse(i,j,f); pos(j,p); split(p,a,b,3)",
+                                       "reorder(k,i,j); fuse(k,i,f); split(f,a,b,10); threads(a)",
+                                       "reorder(i,k,j); fuse(i,k,f); threads(f); vectorize(k)"};
+    for (size_t i = 0; i < SP_COUNT(spmm); i++)
+        run_scheduled(t, 30, "C(i,k) = A(i,j)*B(j,k)", (const char *const[]){"A", "csr", NULL}, spmm[i]);
+    run_scheduled(t, 30, "C(i,j) = A(i,j)*X(i,k)*Y(j,k)", (const char *const[]){"A", "csr", "C", "csr", NULL},
+                  "fuse(i,j,f); threads(f); vectorize(k,2)");
+    run_scheduled(t, 30, "C(i,k) = A(i,j)*B(j,k)", (const char *const[]){"A", "bsr(2,3)", NULL},
+                  "fuse(i0,j0,f); split(f,a,b,5); vectorize(k)");
+    run_scheduled(t, 30, "C(i,k) = X(i,k)*Y(k,i)", NULL, "fuse(i,k,f); split(f,a,b,10)");
+    run_scheduled(t, 30, "C(i,k) = X(i,k)*z(k)", NULL, "fuse(i,k,f); threads(f); vectorize(k,2)");
+}
+
 /* Formats with zeros in them have an element in each row here: those zeros, less the largest of nothing, would be NaN. */
 static void run_softmax(const char *format, bool zeros, const char *schedule)
 {
@@ -650,6 +715,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(temporaries_of_threads, enter, leave),
         cmocka_unit_test_setup_teardown(long_runs_can_be_cancelled, enter, leave),
         cmocka_unit_test_setup_teardown(tiles_and_sums_apart, enter, leave),
+        cmocka_unit_test_setup_teardown(pieces_of_positions, enter, leave),
         cmocka_unit_test_setup_teardown(memory_that_fails, enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
