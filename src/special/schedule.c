@@ -782,10 +782,66 @@ static sparta_status say_threads(const sp_special *s, const sp_special_nest *n, 
     return out->status;
 }
 
+/* Without lanes, a loop of the result that no stored operand has stands outside: positions are then inside of it, and what they sum is one number. */
+static bool stands_outside(const sp_special *s, const sp_special_nest *n, int at)
+{
+    bool positions = false;
+    for (int i = 0; i < n->loops; i++) positions |= n->loop[i].over == SP_OVER_SEGMENT;
+    for (int u = 0; u < n->uses; u++)
+        if (n->use[u].needed && sp_special_uses(s, &n->use[u], n->loop[at].digit.index)) return false;
+    return positions && n->loop[at].over == SP_OVER_COUNT &&
+           sp_special_in_result(s, n, n->loop[at].digit.index) && movable(s, n, at);
+}
+
+static bool name_free(const sp_special *s, const sp_special_nest *n, const char *name)
+{
+    for (int i = 0; i < n->loops; i++)
+        if (!strcmp(n->loop[i].name, name)) return false;
+    for (int i = 0; i < s->indices; i++)
+        if (!strcmp(s->index[i].name, name)) return false;
+    return strlen(name) < 8;
+}
+
+/* What only moves elements, and has them side by side along one loop here and along another there: the last loop, 16 at a time inside of the one before it,
+ * so that of both a few lines of the cache are at hand. *done false: it is something else. */
+static void say_tiles(const sp_special *s, const sp_special_nest *n, sp_text *out, bool *done)
+{
+    const int last = n->loops - 1;
+    char outer[16], inner[16];
+    *done = last > 0;
+    for (int i = 0; i < n->loops; i++)
+        *done &= n->loop[i].over == SP_OVER_COUNT && sp_special_in_result(s, n, n->loop[i].digit.index);
+    for (int u = 0; u < n->uses; u++) *done &= !n->use[u].sparse;
+    if (!*done || sp_special_extent(n->loop[last].digit) || n->loop[last].digit.weight > 1) *done = false;
+    if (!*done) return;
+    snprintf(outer, sizeof outer, "%s0", n->loop[last].name);
+    snprintf(inner, sizeof inner, "%s1", n->loop[last].name);
+    *done = name_free(s, n, outer) && name_free(s, n, inner);
+    if (!*done) return;
+    sp_text_printf(out, "split(%s,%s,%s,16); reorder(", n->loop[last].name, outer, inner);
+    for (int i = 0; i < last - 1; i++) sp_text_printf(out, "%s,", n->loop[i].name);
+    sp_text_printf(out, "%s,%s,%s)", outer, n->loop[last - 1].name, inner);
+}
+
+/* Of positions that are the innermost loop, several at a time. */
+static sparta_status say_turns(const sp_special *s, const sp_special_nest *n, sp_text *out)
+{
+    sp_special_nest tried = *n;
+    sp_special unchanged = *s;
+    SP_TRY(out->status);
+    SP_TRY(sp_special_apply(&unchanged, &tried, sp_text_str(out)));
+    if (tried.loops && !turns_refused(s, &tried, tried.loops - 1))
+        sp_text_printf(out, "; unroll(%s,4)", tried.loop[tried.loops - 1].name);
+    return out->status;
+}
+
 static sparta_status say_default(const sp_special *s, const sp_special_nest *n, sp_target target,
                                  sp_text *out)
 {
     const int vector = best_vector(s, n);
+    bool tiled = false;
+    if (vector < 0) say_tiles(s, n, out, &tiled);
+    if (tiled) return say_threads(s, n, out);
     const bool along = vector >= 0 && goes_first(s, n, vector);
     bool unrolled[SP_SPECIAL_LOOPS] = {false};
     int64_t rows = 1, copies = 1;
@@ -808,6 +864,8 @@ static sparta_status say_default(const sp_special *s, const sp_special_nest *n, 
             n->loop[i].digit.index == n->loop[vector].digit.index)
             say(&o, i);
     if (along) say(&o, vector);
+    for (int i = 0; i < n->loops && vector < 0; i++)
+        if (!o.taken[i] && stands_outside(s, n, i)) say(&o, i);
     /* The ends of diagonals that the result has: what the diagonals have for one of them is summed in registers. */
     for (int i = 0; i < n->loops; i++)
         if (!o.taken[i] && n->loop[i].over == SP_OVER_COUNT && on_diagonal(s, n, n->loop[i].digit.index) &&
@@ -823,8 +881,8 @@ static sparta_status say_default(const sp_special *s, const sp_special_nest *n, 
     if (vector >= 0)
         sp_text_printf(out, "; vectorize(%s,%d)", n->loop[vector].name,
                        vectors_at_once(s, n, vector, target, along ? (int)rows : 2));
-    else if (n->loops && !turns_refused(s, n, n->loops - 1))
-        sp_text_printf(out, "; unroll(%s,4)", n->loop[n->loops - 1].name);
+    else
+        SP_TRY(say_turns(s, n, out));
     for (int i = n->loops - 1; i >= 0; i--)
         if (unrolled[i] && sp_special_in_result(s, n, n->loop[i].digit.index))
             sp_text_printf(out, "; unroll(%s)", n->loop[i].name);

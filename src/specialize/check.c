@@ -99,7 +99,7 @@ static sparta_status run_step(check *c, const sp_specialize_step *step, const sp
         else if (v)
             argument[i] = array_of(c, step, i, v);
         else
-            argument[i] = sp_arena_alloc(c->s->arena, (size_t)a->elements + 64);
+            argument[i] = sp_arena_alloc(c->s->arena, (size_t)a->elements * sparta_dtype_size(a->dtype) + 64);
         if (!v) SP_NEED(c->s->cx, argument[i]);
     }
     if (!t->symbol) {

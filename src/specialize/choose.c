@@ -29,11 +29,9 @@ static sparta_status choose(sparta_specialized *s, const sp_value *v, const sp_m
                                     1e2 * (double)facts->present / SP_MAX(dense / 4, 1)));
     *out = sp_arena_string(s->arena, best->format);
     SP_NEED(s->cx, *out);
-    return note(
-        s, v,
-        sp_arena_printf(s->arena,
-                        "%s found: %.0f %% of the bytes of all elements; fast where x and y lie in panels",
-                        best->name, 1e2 * (double)best->bytes / dense));
+    return note(s, v,
+                sp_arena_printf(s->arena, "%s found: %.0f %% of the bytes of all elements", best->name,
+                                1e2 * (double)best->bytes / dense));
 }
 
 sparta_status sp_specialize_choose(sparta_specialized *s, const sp_value *v, const char **out)

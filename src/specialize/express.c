@@ -1,6 +1,7 @@
 /* A node as an expression over its operands: products, and what is done to all elements where one of them is stored in a format.
  *
  *     Linear(x, w, b) {epilogue="bias relu"}     Y(b,n) = X(b,k)*W(k,n)+B(n); Y(b,n) = relu(Y(b,n))
+ *     the same, w: csc, x and y row-major        P(b,k) = X(b,k); Q(b,n) = P(b,k)*W(k,n); Y(b,n) = Q(b,n)+B(n); ...    P and Q in panels, scratch
  *     MatMul(x, w)                               Y(b,m,n) = X(b,m,k)*W(b,k,n)
  *     Mul(x, w), x: csr                          Y(b,c) = mul(X(b,c),W(0,c))
  *
@@ -37,12 +38,19 @@ static void broadcast(const sp_value *v, int n, const sp_value *y, int m, indice
     }
 }
 
+static sp_specialize_operand *add_name(sp_specialize_step *step, const char *name)
+{
+    sp_specialize_operand *o = &step->operand[step->operands++];
+    *o = (sp_specialize_operand){0};
+    memcpy(o->name, name, strlen(name) + 1);
+    return o;
+}
+
 static sparta_status add(sparta_specialized *s, sp_specialize_step *step, const char *name, const sp_value *v,
                          bool weight)
 {
-    sp_specialize_operand *o = &step->operand[step->operands++];
-    *o = (sp_specialize_operand){.value = v};
-    memcpy(o->name, name, strlen(name) + 1);
+    sp_specialize_operand *o = add_name(step, name);
+    o->value = v;
     if (weight) return sp_specialize_choose(s, v, &o->format);
     o->format = sp_specialize_asked(s, v);
     if (o->format) s->value[v->id].reason = "asked for";
@@ -84,7 +92,39 @@ static void say_word(const ending *e, const sp_word *w, const char *word)
     sp_text_printf(e->t, ")");
 }
 
-static void say_linear(const sp_node *n, const sp_words *words, sp_text *t)
+/* Rows have no lanes that run along a sparse weight: from MIN_ROWS on it is worth it to copy x into panels and y out of them. */
+enum { MIN_ROWS = 16 };
+
+static bool through_panels(const sp_specialize_step *step)
+{
+    const sp_value *x = step->node->in[0], *y = step->node->out[0];
+    const int lead = y->dims.rank - 1;
+    int64_t rows;
+    if (step->operand[0].format || step->operand[1].format || !step->operand[2].format || lead < 1 ||
+        x->dims.rank != y->dims.rank || !sp_expr_is_const(y->dims.dim[lead - 1], &rows))
+        return false;
+    for (int d = 0; d < lead; d++)
+        if (is_one(x, d) != is_one(y, d)) return false;
+    return rows >= MIN_ROWS;
+}
+
+/* 64 of the last dimension but one side by side: "(b,c,d)->(b:dense, c/64:dense, d:dense, c%64:dense)". */
+static sparta_status add_panels(sparta_specialized *s, sp_specialize_step *step, const char *name, int rank)
+{
+    sp_text t;
+    sp_text_init(&t, s->cx);
+    const char row = (char)('b' + rank - 2), column = (char)(row + 1);
+    for (int d = 0; d < rank; d++) sp_text_printf(&t, "%c%c", d ? ',' : '(', 'b' + d);
+    sp_text_printf(&t, ")->(");
+    for (int d = 0; d < rank - 2; d++) sp_text_printf(&t, "%c:dense, ", 'b' + d);
+    sp_text_printf(&t, "%c/64:dense, %c:dense, %c%%64:dense)", row, column, row);
+    const char *format = sp_text_keep(&t, s->arena);
+    SP_NEED(s->cx, format);
+    add_name(step, name)->format = format;
+    return SPARTA_OK;
+}
+
+static void say_linear(const sp_node *n, const sp_words *words, bool panels, sp_text *t)
 {
     ending e = {.t = t};
     const sp_value *x = n->in[0], *y = n->out[0];
@@ -101,11 +141,23 @@ static void say_linear(const sp_node *n, const sp_words *words, sp_text *t)
         for (int i = 0; i < e.residual.n; i++)
             if (e.residual.at[i] == 'b' + lead) e.residual.at[i] = 'n';
     }
-    put(t, "Y", &e.y);
+    if (panels) {
+        put(t, "P", &of_x);
+        sp_text_printf(t, " = ");
+        put(t, "X", &of_x);
+        sp_text_printf(t, "; ");
+    }
+    put(t, panels ? "Q" : "Y", &e.y);
     sp_text_printf(t, " = ");
-    put(t, "X", &of_x);
+    put(t, panels ? "P" : "X", &of_x);
     sp_text_printf(t, "*");
     put(t, "W", &of_w);
+    if (panels) {
+        sp_text_printf(t, "; ");
+        put(t, "Y", &e.y);
+        sp_text_printf(t, " = ");
+        put(t, "Q", &e.y);
+    }
     int first = 0;
     for (; first < words->n && sp_word_row(words->word[first])->op == SP_OP_Add; first++) {
         sp_text_printf(t, "+");
@@ -127,7 +179,15 @@ static sparta_status linear(sparta_specialized *s, sp_specialize_step *step, sp_
     SP_TRY(add(s, step, "W", n->in[1], true));
     if (bias) SP_TRY(add(s, step, "B", n->in[2], false));
     if (residual) SP_TRY(add(s, step, "R", n->in[3], false));
-    say_linear(n, &words, t);
+    sp_specialize_operand *w = &step->operand[2];
+    /* Of two formats with the same bytes, the one that has the weights of one output together. */
+    if (w->format && !sp_specialize_asked(s, w->value) && !strcmp(w->format, "csr") &&
+        !sp_attr_int(&n->attrs, "transposed", 0))
+        w->format = "csc";
+    const bool panels = through_panels(step);
+    if (panels) SP_TRY(add_panels(s, step, "P", n->in[0]->dims.rank));
+    if (panels) SP_TRY(add_panels(s, step, "Q", n->out[0]->dims.rank));
+    say_linear(n, &words, panels, t);
     return t->status;
 }
 

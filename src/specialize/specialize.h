@@ -31,13 +31,13 @@
 #include "ops/ops.h"
 #include "special/special.h"
 
-enum { SP_SPECIALIZE_OPERANDS = 6, SP_SPECIALIZE_STEPS = 4096 };
+enum { SP_SPECIALIZE_OPERANDS = 8, SP_SPECIALIZE_STEPS = 4096 };
 
 /* An operand of an expression. */
 typedef struct sp_specialize_operand {
     char name[4];
-    const sp_value *value;
-    const char *format; /* NULL: row-major */
+    const sp_value *value; /* NULL: scratch, in a format of dense levels */
+    const char *format;    /* NULL: row-major */
 } sp_specialize_operand;
 
 typedef enum { SP_STEP_EXPRESSION, SP_STEP_NEST, SP_STEP_SHAPE } sp_step_kind;

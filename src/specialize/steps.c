@@ -130,10 +130,11 @@ static sparta_status shapes(sp_special *special, const sp_specialize_step *step)
     for (int i = 0; i < step->operands; i++) {
         const sp_specialize_operand *o = &step->operand[i];
         int64_t dim[SPARTA_RANK];
+        if (o->format && sp_special_format(special, o->name, o->format))
+            return sp_fail_in(special->cx, "format of %s", o->value ? o->value->name : "scratch");
+        if (!o->value) continue; /* its indices have sizes */
         if (!sp_dims_const(&o->value->dims, dim))
             return sp_fail(special->cx, SPARTA_E_INTERNAL, "%s has no size", o->value->name);
-        if (o->format && sp_special_format(special, o->name, o->format))
-            return sp_fail_in(special->cx, "format of %s", o->value->name);
         SP_TRY(sp_special_shape(special, sp_special_find(special, o->name), dim));
     }
     return sp_special_sized(special);
@@ -175,9 +176,9 @@ static sparta_status bind(sparta_specialized *s, sp_specialize_step *step)
         const sp_value *v = step->operand[i].value;
         const int at = sp_special_find(step->special, step->operand[i].name);
         const sp_special_operand *o = &step->special->operand[at];
-        status = check_fill(s, o, v);
+        if (v) status = check_fill(s, o, v);
         if (status) break;
-        if (v->constant)
+        if (v && v->constant)
             given[at] = *v->constant;
         else if (o->written)
             given[at] = sparta_tensor_view(SPARTA_F32, o->rank, o->dim, NULL);
@@ -197,7 +198,8 @@ static void forget_others(sp_specialize_step *step)
 {
     for (int i = 0; i < step->operands; i++) {
         const int at = sp_special_find(step->special, step->operand[i].name);
-        if (step->operand[i].value->constant || !step->kernel.dense[at].data) continue;
+        if ((step->operand[i].value && step->operand[i].value->constant) || !step->kernel.dense[at].data)
+            continue;
         sp_free(step->special->cx, step->kernel.dense[at].data);
         step->kernel.dense[at].data = NULL;
     }
@@ -214,6 +216,13 @@ static sparta_status expression_arguments(sparta_specialized *s, sp_specialize_s
             continue;
         }
         const sp_packed *p = &step->kernel.packed[at];
+        if (!o->value) {
+            SP_TRY(add(s, step,
+                       (sparta_specialized_argument){NULL, "values", "scratch", SPARTA_F32,
+                                                     sparta_tensor_elements(&p->values), NULL},
+                       step->special->operand[at].array));
+            continue;
+        }
         for (int leaf = 0; leaf < step->special->operand[at].leaves; leaf++)
             SP_TRY(add_leaf(s, step, o, leaf, sp_packed_leaf(p, leaf)));
     }
@@ -224,7 +233,7 @@ static sparta_status note_formats(sparta_specialized *s, const sp_specialize_ste
 {
     for (int i = 0; i < step->operands; i++) {
         const int at = sp_special_find(step->special, step->operand[i].name);
-        if (!step->operand[i].format) continue;
+        if (!step->operand[i].format || !step->operand[i].value) continue;
         sp_text t;
         sp_text_init(&t, s->cx);
         sp_format_print(&step->special->operand[at].format, &t);

@@ -137,6 +137,34 @@ static void all_is_said(void **state)
     sparta_specialized_free(NULL);
 }
 
+/* From 16 rows on a sparse weight is gone over in panels, which are scratch of the step. */
+static void rows_go_through_panels(void **state)
+{
+    static const char *const formats[] = {NULL, "csr", "csc", "bsr(4,4)", "ell"};
+    static const char *const dims[] = {"batch=70", NULL};
+    (void)state;
+    for (size_t i = 0; i < SP_COUNT(formats); i++) {
+        const sparta_edge edge[] = {{.value = "w", .format = formats[i]}};
+        sparta_specialize_options o = usual();
+        sparta_specialized *s = NULL;
+        int scratch = 0;
+        o.dims = dims, o.limit = 20;
+        if (formats[i]) o.edge = edge, o.edges = 1;
+        ok(sparta_specialize(cx, LAYER, &o, &s));
+        const sparta_specialized_step *step = sparta_specialized_step_at(s, 0);
+        assert_non_null(strstr(step->what, "P(b,k) = X(b,k); Q(b,n) = P(b,k)*W(k,n); Y(b,n) = Q(b,n)+B(n)"));
+        for (int k = 0; k < step->arguments; k++) {
+            const sparta_specialized_argument *a = &step->argument[k];
+            if (strcmp(a->role, "scratch")) continue;
+            assert_null(a->value);
+            assert_int_equal(a->dtype, SPARTA_F32);
+            assert_int_equal(a->elements, scratch++ ? 128 * 20 : 128 * 12);
+        }
+        assert_int_equal(scratch, 2);
+        sparta_specialized_free(s);
+    }
+}
+
 /* Epilogues, products of activations, batches, broadcasts, reductions, shapes: each is compared with its reference inside. */
 static void many_graphs(void **state)
 {
@@ -147,6 +175,11 @@ static void many_graphs(void **state)
         "input x: f32[7,12]\ninput r: f32[7,20]\nconst w: f32[12,20] @\"w\"\nnode m: ? = MatMul(x, w) "
         "\"m\"\nnode t: ? = Tanh(m) \"t\"\nnode "
         "y: ? = Add(t, r) \"y\"\noutput y\n",
+        /* through panels: more than one, the last cut short; in batches */
+        "input x: f32[70,12]\ninput r: f32[70,20]\nconst w: f32[12,20] @\"w\"\nconst b: f32[20] @\"b\"\n"
+        "node m: ? = MatMul(x, w) \"m\"\nnode a: ? = Add(m, b) \"a\"\nnode t: ? = Tanh(a) \"t\"\n"
+        "node y: ? = Add(t, r) \"y\"\noutput y\n",
+        "input x: f32[2,17,12]\nconst w: f32[12,20] @\"w\"\nnode y: ? = MatMul(x, w) \"m\"\noutput y\n",
         "input p: f32[2,3,5,4]\ninput q: f32[3,4,6]\nnode y: ? = MatMul(p, q) \"y\"\noutput y\n",
         "input p: f32[2,1,5,4]\ninput q: f32[3,4,6]\nnode y: ? = MatMul(p, q) \"y\"\noutput y\n",
         "input p: f32[4]\ninput q: f32[3,4,6]\nnode y: ? = MatMul(p, q) \"y\"\noutput y\n",
@@ -353,6 +386,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_format_gives_the_same),
                                        cmocka_unit_test(all_is_said),
+                                       cmocka_unit_test(rows_go_through_panels),
                                        cmocka_unit_test(many_graphs),
                                        cmocka_unit_test(formats_of_activations),
                                        cmocka_unit_test(neighbours_are_one),
