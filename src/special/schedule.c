@@ -374,24 +374,6 @@ const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest
     return NULL;
 }
 
-static sparta_status apply_vectorize(work *w)
-{
-    char why[160];
-    int64_t vectors = 1;
-    int at;
-    SP_TRY(find_loop(w, w->step->arg[0], &at));
-    if (w->step->n > 1) SP_TRY(number(w, w->step->arg[1], 1, SP_SPECIAL_VECTORS, &vectors));
-    sp_special_loop *l = &w->n->loop[at], old = *l;
-    const char *refused = sp_special_vector_refused(w->s, w->n, at, why);
-    if (refused) REFUSE(w, "%s", refused);
-    if (l->bind != SP_BIND_SERIAL) REFUSE(w, "%s is bound already; say vectorize first", l->name);
-    l->bind = SP_BIND_VECTOR;
-    l->vectors = (int)vectors;
-    const sparta_status status = check_order(w);
-    if (status) *l = old;
-    return status;
-}
-
 /* Several positions at a time, with a sum each: the innermost loop, over positions that are summed. */
 static const char *turns_refused(const sp_special *s, const sp_special_nest *n, int at)
 {
@@ -406,6 +388,66 @@ static const char *turns_refused(const sp_special *s, const sp_special_nest *n, 
     for (int i = 0; i < n->loops; i++)
         if (n->loop[i].bind == SP_BIND_VECTOR) return "another loop is in vectors, which have sums enough";
     return NULL;
+}
+
+/* Positions as lanes: their values and coordinates lie side by side, and every other operand is row-major with the coordinate as its last axis. */
+static const char *gather_refused(const sp_special *s, const sp_special_nest *n, int at)
+{
+    const sp_special_loop *l = &n->loop[at];
+    const char *refused = turns_refused(s, n, at);
+    if (refused) return refused;
+    const sp_format *f = n->use[l->use].format;
+    const sp_level *v = &f->level[l->level];
+    if (l->level + 1 != f->n || v->crd_bits || sp_level_shares(f, l->level) != 1 ||
+        (v->kind != SP_LEVEL_COMPRESSED && v->kind != SP_LEVEL_PACKED) ||
+        (v->crd != SPARTA_I32 && v->crd != SPARTA_U16 && v->crd != SPARTA_U8) || l->digit.modulus ||
+        l->digit.weight != 1)
+        return "its positions are lanes of a last level with whole coordinates of i32, u16 or u8 alone";
+    for (int u = 0; u + 1 < n->uses; u++) {
+        const sp_special_use *use = &n->use[u];
+        if (u == l->use) continue;
+        const int rank = sp_special_levels(s, use);
+        if (use->format || !rank ||
+            sp_special_plain(&s->access[use->access].axis[rank - 1]) != l->digit.index)
+            return "the other operands of positions in lanes are row-major, with its index last";
+        for (int d = 0; d < rank - 1; d++)
+            for (int t = 0; t < s->access[use->access].axis[d].n; t++)
+                if (s->access[use->access].axis[d].term[t].loop == l->digit.index)
+                    return "the other operands of positions in lanes have its index once";
+    }
+    return NULL;
+}
+
+static sparta_status gather_positions(work *w, int at)
+{
+    sp_special_loop *l = &w->n->loop[at];
+    const char *refused = gather_refused(w->s, w->n, at);
+    if (refused) REFUSE(w, "%s", refused);
+    if (w->step->n > 1) REFUSE(w, "positions are lanes of one vector; say vectorize(%s)", l->name);
+    if (l->bind != SP_BIND_SERIAL || l->threads) REFUSE(w, "%s is bound already", l->name);
+    l->vectors = 1;
+    l->gather = true;
+    l->bind = SP_BIND_UNROLL;
+    return SPARTA_OK;
+}
+
+static sparta_status apply_vectorize(work *w)
+{
+    char why[160];
+    int64_t vectors = 1;
+    int at;
+    SP_TRY(find_loop(w, w->step->arg[0], &at));
+    if (w->n->loop[at].over == SP_OVER_SEGMENT) return gather_positions(w, at);
+    if (w->step->n > 1) SP_TRY(number(w, w->step->arg[1], 1, SP_SPECIAL_VECTORS, &vectors));
+    sp_special_loop *l = &w->n->loop[at], old = *l;
+    const char *refused = sp_special_vector_refused(w->s, w->n, at, why);
+    if (refused) REFUSE(w, "%s", refused);
+    if (l->bind != SP_BIND_SERIAL) REFUSE(w, "%s is bound already; say vectorize first", l->name);
+    l->bind = SP_BIND_VECTOR;
+    l->vectors = (int)vectors;
+    const sparta_status status = check_order(w);
+    if (status) *l = old;
+    return status;
 }
 
 static sparta_status unroll_positions(work *w, int at)
@@ -823,14 +865,16 @@ static void say_tiles(const sp_special *s, const sp_special_nest *n, sp_text *ou
     sp_text_printf(out, "%s,%s,%s)", outer, n->loop[last - 1].name, inner);
 }
 
-/* Of positions that are the innermost loop, several at a time. */
-static sparta_status say_turns(const sp_special *s, const sp_special_nest *n, sp_text *out)
+/* Of positions that are the innermost loop, several at a time. Where there are no 16 lanes, loads one by one are as fast as to gather. */
+static sparta_status say_turns(const sp_special *s, const sp_special_nest *n, sp_target target, sp_text *out)
 {
     sp_special_nest tried = *n;
     sp_special unchanged = *s;
     SP_TRY(out->status);
     SP_TRY(sp_special_apply(&unchanged, &tried, sp_text_str(out)));
-    if (tried.loops && !turns_refused(s, &tried, tried.loops - 1))
+    if (tried.loops && target == SP_TARGET_AVX512 && !gather_refused(s, &tried, tried.loops - 1))
+        sp_text_printf(out, "; vectorize(%s)", tried.loop[tried.loops - 1].name);
+    else if (tried.loops && !turns_refused(s, &tried, tried.loops - 1))
         sp_text_printf(out, "; unroll(%s,4)", tried.loop[tried.loops - 1].name);
     return out->status;
 }
@@ -882,7 +926,7 @@ static sparta_status say_default(const sp_special *s, const sp_special_nest *n, 
         sp_text_printf(out, "; vectorize(%s,%d)", n->loop[vector].name,
                        vectors_at_once(s, n, vector, target, along ? (int)rows : 2));
     else
-        SP_TRY(say_turns(s, n, out));
+        SP_TRY(say_turns(s, n, target, out));
     for (int i = n->loops - 1; i >= 0; i--)
         if (unrolled[i] && sp_special_in_result(s, n, n->loop[i].digit.index))
             sp_text_printf(out, "; unroll(%s)", n->loop[i].name);

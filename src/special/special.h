@@ -108,6 +108,7 @@ typedef struct sp_special_loop {
     bool
         temporaries; /* each with a result of its own, since two would add to one element; these are added up at the end */
     int vectors; /* bound to VECTOR: how many at once; UNROLL of positions: how many of them */
+    bool gather; /* UNROLL of positions: LANES of them at a time, the other operands gathered */
     bool
         apart; /* the sum of what is inside is computed first, then multiplied by the factors that are known outside */
     int use, level; /* SEGMENT, MERGE; PIECES: of its positions, or use -1 */

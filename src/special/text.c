@@ -434,6 +434,33 @@ static void at_position(const writer *from, int at, const char *q, const char *c
     inside(&w, at);
 }
 
+/* LANES positions at a time, in one vector of sums. */
+static void gathered(const writer *from, int at, const char *coordinate)
+{
+    writer w = *from;
+    const sp_special_loop *l = &w.n->loop[at];
+    const sp_special_use *u = &w.n->use[l->use];
+    char name[48];
+    sp_text e;
+    sp_write_name(&w, l->use, name);
+    w.opened = 0, w.vectors = 1, w.gathered = true;
+    OPEN(&w, "if (next + LANES <= end%d)", at);
+    LINE(&w, "vec sums = splat(0.f);");
+    OPEN(&w, "for (; next + LANES <= end%d; next += LANES)", at);
+    LINE(&w, "const ints %s = get_%s(%s_crd%d + next, LANES);", coordinate,
+         sparta_dtype_name(u->format->level[l->level].crd), name, l->level);
+    sp_write_gather(&w, l->use, coordinate);
+    sp_text_init(&e, w.out->cx);
+    sp_write_expression(&w, w.n->root, 0, &e);
+    LINE(&w, "sums %c= %s;", w.n->negative ? '-' : '+', sp_text_str(&e));
+    if (e.status && !w.out->status) w.out->status = e.status;
+    sp_text_free(&e);
+    w.opened--, w.indent--;
+    LINE(&w, "}");
+    LINE(&w, "sum%d_0 += sum_vec(sums);", w.copy);
+    sp_write_close(&w);
+}
+
 /* Several positions at a time, each with a sum of its own, so that none waits for another; then those that are left. */
 static void turns(const writer *from, int at, const char *first, const char *last, const char *q,
                   const char *coordinate)
@@ -442,7 +469,8 @@ static void turns(const writer *from, int at, const char *first, const char *las
     const int n = w.n->loop[at].vectors;
     LINE(&w, "long next = %s;", first);
     LINE(&w, "const long end%d = %s;", at, last);
-    for (int tail = 0; tail < 2; tail++) {
+    if (w.n->loop[at].gather) gathered(&w, at, coordinate);
+    for (int tail = w.n->loop[at].gather; tail < 2; tail++) {
         writer in = w;
         in.opened = 0;
         if (tail)
@@ -669,8 +697,9 @@ static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *o
             sp_text_printf(out, "@%s.%s.%d", l->over == SP_OVER_MERGE ? "merge" : "segment",
                            s->operand[n->use[l->use].operand].name, l->level);
         if (l->bind == SP_BIND_VECTOR) sp_text_printf(out, "*%d", l->vectors);
-        if (l->bind == SP_BIND_UNROLL) sp_text_printf(out, ".unroll");
-        if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT) sp_text_printf(out, "%d", l->vectors);
+        if (l->bind == SP_BIND_UNROLL) sp_text_printf(out, l->gather ? ".gather" : ".unroll");
+        if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT && !l->gather)
+            sp_text_printf(out, "%d", l->vectors);
         if (l->apart) sp_text_printf(out, ".apart");
         if (l->threads) sp_text_printf(out, l->temporaries ? ".threads+" : ".threads");
     }

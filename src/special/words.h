@@ -9,6 +9,18 @@
 #define HOLD(v) (void)0
 #endif
 
+/* p[at[i]] in lane i. */
+INLINE vec gather_at(const float *p, ints at)
+{
+#if defined(__AVX512F__)
+    return __builtin_ia32_gathersiv16sf(splat(0.f), p, at, -1, 4);
+#else
+    vec v;
+    UNROLL for (int i = 0; i < LANES; i++) v[i] = p[at[i]];
+    return v;
+#endif
+}
+
 /* Where c stands in crd[from, to), which ascends; -1: nowhere. */
 #define FIND(name, T)                                                                                        \
     INLINE long find_##name(const T *crd, long from, long to, long c)                                        \

@@ -482,6 +482,7 @@ static bool derive(writer *w, int use)
 
 static bool in_lanes(const writer *w, int use)
 {
+    if (w->gathered) return true; /* schedule.c: every operand has the index */
     for (int l = 0; l < w->n->loops; l++)
         if (w->n->loop[l].bind == SP_BIND_VECTOR)
             return sp_special_uses(w->s, &w->n->use[use], w->n->loop[l].digit.index);
@@ -489,6 +490,7 @@ static bool in_lanes(const writer *w, int use)
 }
 static bool has_vectors(const writer *w)
 {
+    if (w->gathered) return true;
     for (int l = 0; l < w->n->loops; l++)
         if (w->n->loop[l].bind == SP_BIND_VECTOR) return true;
     return false;
@@ -527,6 +529,21 @@ static void load(writer *w, int use)
         LINE(w, "float %s_v = %s;", name, value);
     if (last && last->over == SP_OVER_SEGMENT && last->bind == SP_BIND_UNROLL && w->bound[w->n->loops - 1])
         LINE(w, "HOLD(%s_v);", name);
+}
+
+void sp_write_gather(writer *w, int lead, const char *c)
+{
+    for (int u = 0; u + 1 < w->n->uses; u++) {
+        char name[48];
+        sp_write_name(w, u, name);
+        if (u == lead)
+            LINE(w, "const vec %s_v0 = get_f32(%s_values + next, LANES);", name, name);
+        else if (*w->at[u])
+            LINE(w, "const vec %s_v0 = gather_at(%s_values + %s * %s_n%d, %s);", name, name, w->at[u], name,
+                 w->levels[u], c);
+        else
+            LINE(w, "const vec %s_v0 = gather_at(%s_values, %s);", name, name, c);
+    }
 }
 
 static bool advance(writer *w, int use)

@@ -34,9 +34,10 @@ typedef struct writer {
     int vectors;            /* of the vector loop that is open */
     bool masked;            /* and it has `lanes` lanes */
     bool summing;
-    int apart; /* the loop whose sum is computed by itself, once it is reached; -1 */
-    int copy;  /* which sum the unrolled loops are at */
-    int turn;  /* and which of several positions */
+    int apart;     /* the loop whose sum is computed by itself, once it is reached; -1 */
+    int copy;      /* which sum the unrolled loops are at */
+    int turn;      /* and which of several positions */
+    bool gathered; /* positions are lanes */
 } writer;
 
 void sp_write_line(writer *w, const char *format, ...) SP_PRINTF(2, 3);
@@ -50,6 +51,8 @@ void sp_write_declare(writer *w);
 /* What follows from the loops that are open: indices, positions, elements. use -1: all but the result; else this one alone. */
 void sp_write_settle(writer *w, int use);
 void sp_write_name(const writer *w, int use, char out[48]);
+/* The elements at LANES positions from `next` on, whose coordinates are c: those of operand `lead`, and of all others at these. */
+void sp_write_gather(writer *w, int lead, const char *c);
 void sp_write_expression(const writer *w, int node, int t, sp_text *out);
 /* The factors that are known outside of a loop, or those that are not, as a product. */
 void sp_write_product(const writer *w, int loop, bool outside, int t, sp_text *out);
