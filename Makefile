@@ -211,6 +211,9 @@ bench-operators: all ## time operators between the products against onnxruntime;
 	SPARTA_LIBRARY=$(abspath $(B)/libsparta.so) PYTHONPATH=python .venv-peers/bin/python tools/bench_operators.py --out docs/benchmarks/operators.md $(OPERATORS_ARGS)
 bench-dynamic: all ## time products that skip what is not there as the model runs against dense ones; writes docs/benchmarks/dynamic.md
 	python3 tools/bench_dynamic.py --sparta $(B)/sparta --out docs/benchmarks/dynamic.md
+bench-graphs: all ## time generated kernels on a power-law graph, in many formats and on plain arrays against SciPy and torch; writes docs/benchmarks/graphs.md (GRAPHS_ARGS="...")
+	@tools/venv .venv-torch tests/torch/requirements.txt --no-deps
+	.venv-torch/bin/python tools/bench_graphs.py --sparta $(B)/sparta --out docs/benchmarks/graphs.md $(GRAPHS_ARGS)
 bench-models: all ## time exports of transformers, dense and pruned, against onnxruntime; writes docs/models.md (MODELS_ARGS="...")
 	@tools/venv .venv-models tools/requirements-models.txt
 	.venv-models/bin/python tools/bench_models.py --sparta $(B)/sparta $(MODELS_ARGS)
@@ -289,4 +292,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: lint docs-operators operators-check test-torch-oldest test-gpu test-gpu-sanitize bench-gpu all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-torch layers exports format format-check coverage examples install clean FORCE
+.PHONY: lint docs-operators operators-check test-torch-oldest test-gpu test-gpu-sanitize bench-gpu bench-graphs all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-torch layers exports format format-check coverage examples install clean FORCE

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Times generated kernels on a power-law graph and on plain arrays against SciPy, torch and NumPy, all on one thread.
+
+    make bench-graphs                                                                   writes docs/benchmarks/graphs.md, about six minutes
+    .venv-torch/bin/python tools/bench_graphs.py --sparta build/release/sparta --quick  a small graph, printed: does it work?
+
+Ours is `sparta kernel bench --expr`, a process of its own; the peers run in this one. Rounds take turns, and the best single run of all rounds counts:
+the machine may have others on it. One product is compared with SciPy's before anything is timed.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+import numpy as np
+import scipy
+import scipy.sparse
+import torch
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SPMM, SPMV = "C(i,k) = A(i,j)*B(j,k)", "y(i) = A(i,j)*x(j)"
+SDDMM, MTTKRP = "C(i,j) = S(i,j)*A(i,k)*B(j,k)", "C(i,l) = A(i,j,k)*B(j,l)*D(k,l)"
+
+
+def graph(nodes, edges, seed):
+    """Ends of edges are drawn with probability ~ rank^-0.8, ranks shuffled; edges drawn twice count once."""
+    rng = np.random.default_rng(seed)
+    weight = np.arange(1, nodes + 1) ** -0.8
+    weight /= weight.sum()
+    taken = np.empty(0, np.int64)
+    names = rng.permutation(nodes), rng.permutation(nodes)
+    while taken.size < edges:
+        drawn = [rng.choice(nodes, edges, p=weight) for _ in range(2)]
+        taken = np.unique(np.concatenate([taken, names[0][drawn[0]] * nodes + names[1][drawn[1]]]))
+    taken = np.sort(rng.choice(taken, edges, replace=False))
+    values = rng.standard_normal(edges, dtype=np.float32)
+    return scipy.sparse.coo_matrix((values, (taken // nodes, taken % nodes)), (nodes, nodes)).tocsr()
+
+
+def random_matrix(n, density, seed):
+    return scipy.sparse.random(n, n, density, "csr", np.float32, np.random.default_rng(seed))
+
+
+class Bench:
+    def __init__(self, args, folder):
+        self.args, self.folder = args, folder
+
+    def file(self, name, a):
+        path = os.path.join(self.folder, name + (".npy" if isinstance(a, np.ndarray) else ".npz"))
+        if not os.path.exists(path):
+            np.save(path, a) if isinstance(a, np.ndarray) else scipy.sparse.save_npz(path, a, compressed=False)
+        return path
+
+    def sparta(self, verb, expr, words):
+        """`words` are flags as they are given; returns what is said as JSON."""
+        command = [self.args.sparta, "kernel", verb, "--expr", expr, "--threads", "1", "--json", *words]
+        if verb == "bench":
+            command += ["--time", str(self.args.time)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{' '.join(command)}: {done.stderr}")
+        return json.loads(done.stdout)
+
+    def peer(self, call):
+        call()
+        best, end = float("inf"), time.perf_counter() + self.args.time
+        while time.perf_counter() < end:
+            begin = time.perf_counter()
+            call()
+            best = min(best, time.perf_counter() - begin)
+        return best * 1e6
+
+    def row(self, expr, words, *calls):
+        """Best times in us: ours, then each peer's."""
+        best = [float("inf")] * (1 + len(calls))
+        for _ in range(self.args.rounds):
+            best[0] = min(best[0], self.sparta("bench", expr, words)["best_us"])
+            for i, call in enumerate(calls):
+                best[1 + i] = min(best[1 + i], self.peer(call))
+        return best
+
+    def check(self, a, b):
+        where = os.path.join(self.folder, "out")
+        self.sparta("run", SPMM, ["--format", "A=csr", "--input", "A=" + self.file("graph", a), "--input", "B=" + self.file("check", b), "--output-dir", where])
+        want = a @ b
+        if np.abs(np.load(os.path.join(where, "C.npy")) - want).max() > 1e-4 * np.abs(want).max():
+            sys.exit("bench_graphs: our product is not SciPy's")
+
+
+def as_torch(a):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.sparse_csr_tensor(torch.from_numpy(a.indptr), torch.from_numpy(a.indices), torch.from_numpy(a.data), a.shape)
+
+
+def ratio(peer, ours):
+    return f"{peer / ours:.2f}x"
+
+
+def products(b, a, features):
+    """SpMM of the graph, as csr and as hyb, and what of memory csr reads: a row of B for each edge, A once, C once."""
+    yield "| features | B, MB | csr, us | Gop/s | rows of B, GB/s | SciPy | torch CSR | hyb(1,5) | hyb / csr |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    t = as_torch(a)
+    for k in features:
+        x = np.random.default_rng(k).standard_normal((a.shape[1], k), dtype=np.float32)
+        dense = torch.from_numpy(x)
+        given = ["--input", "A=" + b.file("graph", a), "--dim", f"k={k}"]
+        us, theirs, torches = b.row(SPMM, ["--format", "A=csr", *given], lambda x=x: a @ x, lambda dense=dense: t @ dense)
+        hyb = b.row(SPMM, ["--format", "A=hyb(1,5)", "--limit", "20", *given])[0]
+        read = 4 * k * a.nnz
+        yield f"| {k} | {x.nbytes / 1e6:.1f} | {us:.0f} | {2e-3 * a.nnz * k / us:.1f} | {read / us / 1e3:.0f} | {ratio(theirs, us)} | {ratio(torches, us)} | {hyb:.0f} | {hyb / us:.2f} |"
+
+
+def samples(b, a, features):
+    yield "| features | csr, us | Gop/s | torch sampled_addmm |"
+    yield "|---|---|---|---|"
+    t = as_torch(a)
+    for k in features:
+        rng = np.random.default_rng(k)
+        x, y = (torch.from_numpy(rng.standard_normal((a.shape[0], k), dtype=np.float32)) for _ in range(2))
+        words = ["--format", "S=csr", "--format", "C=csr", "--input", "S=" + b.file("graph", a), "--dim", f"k={k}"]
+        us, theirs = b.row(SDDMM, words, lambda x=x, y=y: torch.sparse.sampled_addmm(t, x, y.t(), beta=0.0))
+        yield f"| {k} | {us:.0f} | {2e-3 * a.nnz * k / us:.1f} | {ratio(theirs, us)} |"
+
+
+def formats(b, quick):
+    """One matrix in formats without a template, by 128 columns and by a vector."""
+    n = 256 if quick else 1024
+    scattered = random_matrix(n, 0.1, 1)
+    bands = scipy.sparse.diags([np.ones(n, np.float32)] * 25, list(range(-12, 13)), shape=(n, n), format="csr", dtype=np.float32)
+    x, v = np.random.default_rng(2).standard_normal((n, 128), dtype=np.float32), np.random.default_rng(3).standard_normal(n, dtype=np.float32)
+    dense, vector = torch.from_numpy(x), torch.from_numpy(v)
+    yield "| matrix | format | by 128 columns, us | rate of csr's | SciPy, the same format | torch CSR | by a vector, us | SciPy | torch CSR |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for name, a, texts in (("scattered", scattered, ("csr", "dcsr", "csc", "coo", "ell", "bitmap", "hyb(1,7)")), ("25 diagonals", bands, ("csr", "dia"))):
+        base = None
+        for text in texts:
+            peer = a.asformat(text) if text in ("csc", "coo", "dia") else a
+            t = as_torch(a)
+            given = ["--format", f"A={text}", "--limit", "20", "--input", "A=" + b.file(name.replace(" ", "-"), a)]
+            us, theirs, torches = b.row(SPMM, [*given, "--dim", "k=128"], lambda peer=peer: peer @ x, lambda t=t: t @ dense)
+            one, ours_v, torch_v = b.row(SPMV, given, lambda peer=peer: peer @ v, lambda t=t: t @ vector)
+            base = base or us
+            yield f"| {name} | `{text}` | {us:.0f} | {base / us:.2f} | {ratio(theirs, us)} | {ratio(torches, us)} | {one:.1f} | {ratio(ours_v, one)} | {ratio(torch_v, one)} |"
+
+
+def tensors(b, quick):
+    """csf: three dimensions, for which neither SciPy nor torch has a sparse product; einsum is dense."""
+    n, k = (64 if quick else 192), 64
+    rng = np.random.default_rng(4)
+    a = (rng.standard_normal((n, n, n), dtype=np.float32) * (rng.random((n, n, n), dtype=np.float32) < 0.02)).astype(np.float32)
+    x = rng.standard_normal((n, k), dtype=np.float32)
+    ta, tx = torch.from_numpy(a), torch.from_numpy(x)
+    us, theirs = b.row(MTTKRP, ["--format", "A=csf", "--input", "A=" + b.file("tensor", a), "--dim", f"l={k}"], lambda: torch.einsum("ijk,jl,kl->il", ta, tx, tx))
+    entries = int(np.count_nonzero(a))
+    yield f"`{MTTKRP}`, A {n} x {n} x {n} in `csf` with {entries} elements, {k} columns: {us:.0f} us, {3e-3 * entries * k / us:.1f} Gop/s at three each; torch's dense einsum {ratio(theirs, us)} of that time."
+
+
+def streams(b, quick):
+    """Element by element and sums, as a share of what torch's copy moves in the same caches."""
+    yield "| where | expression | us | GB/s | of torch's copy | torch, the same |"
+    yield "|---|---|---|---|---|---|"
+    for where, n in (("L2", 1 << 16), ("memory", 1 << (20 if quick else 26))):
+        x, y, z = (torch.rand(n) for _ in range(3))
+        copy = 8e-3 * n / min(b.peer(lambda x=x, y=y: y.copy_(x)) for _ in range(b.args.rounds))
+        rows = int(n**0.5)
+        mx, my = x[: rows * rows].view(rows, rows), torch.empty(rows)
+        for expr, sizes, count, call in (
+            ("y(i) = x(i)", [f"i={n}"], 2 * n, lambda: y.copy_(x)),
+            ("y(i) = relu(x(i))", [f"i={n}"], 2 * n, lambda: torch.clamp_min(x, 0, out=y)),
+            ("y(i) = x(i)*z(i)", [f"i={n}"], 3 * n, lambda: torch.mul(x, z, out=y)),
+            ("y(i) = x(i,j)", [f"i={rows}", f"j={rows}"], rows * rows, lambda: torch.sum(mx, 1, out=my)),
+            ("y(j) = x(i,j)", [f"i={rows}", f"j={rows}"], rows * rows, lambda: torch.sum(mx, 0, out=my)),
+        ):
+            us, theirs = b.row(expr, [w for s in sizes for w in ("--dim", s)], call)
+            rate = 4e-3 * count / us
+            yield f"| {where}, {4 * n / 2**20:.2f} MB each | `{expr}` | {us:.1f} | {rate:.0f} | {100 * rate / copy:.0f} % | {ratio(theirs, us)} |"
+
+
+def compiles(b):
+    """Cold: the cache of compiled kernels is another folder each time."""
+    yield "| expression | format | ms |"
+    yield "|---|---|---|"
+    spmm = [(SPMM, "A", t) for t in ("csr", "csc", "ell", "dia", "bitmap", "bsr(4,4)", "bsr(8,8)", "hyb(1,5)", "sum{colpart(8) -> csr}")]
+    for expr, name, text in [*spmm, (SPMV, "A", "csr"), (SDDMM, "S", "csr"), (MTTKRP, "A", "csf")]:
+        words = ["--format", f"{name}={text}", *(w for i in sorted({c for c in expr if c.islower()} - {"y", "x"}) for w in ("--dim", f"{i}=64"))]
+        best = float("inf")
+        for _ in range(b.args.rounds):
+            with tempfile.TemporaryDirectory() as cache:
+                os.environ["XDG_CACHE_HOME"] = cache
+                best = min(best, b.sparta("bench", expr, words + ["--limit", "100"])["compile_ms"])
+        del os.environ["XDG_CACHE_HOME"]
+        yield f"| `{expr}` | `{text}` | {best:.0f} |"
+
+
+def machine():
+    with open("/proc/cpuinfo") as f:
+        name = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), "unknown")
+    said = subprocess.run(["lscpu"], capture_output=True, text=True).stdout
+    caches = ", ".join(" ".join(line.split()).replace(" cache:", "") for line in said.splitlines() if line.startswith(("L1d", "L2", "L3")))
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    yield f"- machine: {name}, one of {os.cpu_count()} cores, which others use ({caches})"
+    yield f"- SciPy {scipy.__version__}, NumPy {np.__version__}, torch {torch.__version__}, one thread each; date: {datetime.date.today()}; commit: {commit or 'unknown'}"
+
+
+def page(b):
+    quick = b.args.quick
+    nodes, edges = (2048, 50_000) if quick else (16_384, 1_000_000)
+    features = (32, 64) if quick else (32, 64, 128, 256, 512)
+    a = graph(nodes, edges, 17)
+    b.check(a, np.random.default_rng(5).standard_normal((nodes, 32), dtype=np.float32))
+    degree = np.diff(a.indptr)
+    yield "# Graphs, formats, streams: generated kernels against SciPy and torch"
+    yield ""
+    yield "Made by `make bench-graphs` (tools/bench_graphs.py). f32, one thread; the best single run of all rounds, ours and the peers' in turns. `2.00x`: the peer takes twice our time."
+    yield ""
+    yield from machine()
+    yield f"- the graph: {nodes} nodes, {edges} edges, both ends by a power law; rows of {degree.min()} to {degree.max()} edges, median {int(np.median(degree))}"
+    parts = (
+        (f"Graph by features: `{SPMM}`", products(b, a, features)),
+        (f"Samples: `{SDDMM}`", samples(b, a, features)),
+        ("One matrix in many formats, 1024 x 1024, 10 % or 25 diagonals", formats(b, quick)),
+        ("Three dimensions", tensors(b, quick)),
+        ("Dense: element by element, and sums", streams(b, quick)),
+        ("Cold compile, sizes of 64", compiles(b)),
+    )
+    for title, lines in parts:
+        yield ""
+        yield f"## {title}"
+        yield ""
+        yield from lines
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--sparta", default=os.path.join(ROOT, "build/release/sparta"))
+    p.add_argument("--time", type=float, default=0.3, help="seconds of each subject in a round")
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--quick", action="store_true", help="a small graph")
+    p.add_argument("--out", help="file to write")
+    args = p.parse_args()
+    torch.set_num_threads(1)
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        for line in page(Bench(args, folder)):
+            print(line, flush=True)
+            lines.append(line)
+    if args.out:
+        with open(args.out + ".new", "w") as f:
+            f.write("\n".join(lines) + "\n")
+        os.replace(args.out + ".new", args.out)
+
+
+if __name__ == "__main__":
+    main()
