@@ -55,6 +55,9 @@ static inline const sp_special_use *sp_special_target(const sp_special_nest *n)
 {
     return &n->use[n->uses - 1];
 }
+/* A loop over positions that is cut into ranges, and the loop that counts them, each from the other; -1: there is none. */
+int sp_special_counter(const sp_special_nest *n, int segment);
+int sp_special_counted(const sp_special_nest *n, int counter);
 /* May loop `at` be in vectors? NULL, or the reason why not: text in `why`. */
 const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
 const char *sp_special_threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);

@@ -66,6 +66,8 @@ static const char *apart_refused(const sp_special *s, const sp_special_nest *n, 
 {
     int node[SP_SPECIAL_NODES];
     if (s->statement[n->statement].reduce != SP_NEST_sum) return "the statement takes no sum";
+    for (int i = at; i < n->loops; i++)
+        if (n->loop[i].gather) return "positions are lanes, which are summed as they are";
     if (at < sp_special_sums(s, n)) return "not everything inside of it is summed or unrolled";
     if (!sp_special_factors(s, n, at, true, node)) return "no factor of the term is known outside of it";
     if (!sp_special_factors(s, n, at, false, node)) return "all factors of the term are known outside of it";
@@ -82,6 +84,25 @@ static sparta_status apply_precompute(work *w)
     if (refused) REFUSE(w, "%s", refused);
     w->n->loop[at].apart = true;
     return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ ranges */
+int sp_special_counter(const sp_special_nest *n, int segment)
+{
+    for (int i = 0; i < n->loops && n->loop[segment].range; i++)
+        if (n->loop[i].digit.index == SP_SPECIAL_RANGES && !strcmp(n->loop[i].name, n->loop[segment].with))
+            return i;
+    return -1;
+}
+int sp_special_counted(const sp_special_nest *n, int counter)
+{
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].range && sp_special_counter(n, i) == counter) return i;
+    return -1;
+}
+static bool counts_ranges(const sp_special_loop *l)
+{
+    return l->digit.index == SP_SPECIAL_RANGES;
 }
 
 /* ------------------------------------------------------------------ orders */
@@ -119,6 +140,9 @@ static sparta_status check_order(const work *w)
                    "%s goes over level %d of %s, which lies under loops that would come after it; keep those "
                    "outside",
                    l->name, l->level, w->s->operand[n->use[l->use].operand].name);
+        if (l->range && sp_special_counter(n, i) > i)
+            REFUSE(w, "%s goes over one range at a time, and %s, which counts them, would come after it",
+                   l->name, l->with);
         if (l->threads && (l->over == SP_OVER_SEGMENT || (l->over == SP_OVER_PIECES && !l->fused)) && i)
             REFUSE(w, "%s is shared by threads and would not be the outermost loop", l->name);
         if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT && i + 1 < n->loops)
@@ -226,6 +250,7 @@ static sparta_status apply_pos(work *w)
     if (w->n->use[l->use].format->level[l->level].kind == SP_LEVEL_BITMAP)
         REFUSE(w, "bits are found one after the other, and have no positions to cut");
     if (l->bind != SP_BIND_SERIAL || l->threads || l->positions) REFUSE(w, "%s is bound already", l->name);
+    if (l->range) REFUSE(w, "%s goes over one range at a time", l->name);
     SP_TRY(new_name(w, t->arg[1], at));
     l->positions = true;
     memcpy(l->name, t->arg[1], 8);
@@ -258,6 +283,7 @@ static sparta_status apply_fuse(work *w)
     for (int k = at; k <= in; k++) {
         const sp_special_loop *l = &n->loop[k];
         if (l->bind != SP_BIND_SERIAL || l->threads || l->apart) REFUSE(w, "%s is bound already", l->name);
+        if (l->range || counts_ranges(l)) REFUSE(w, "%s goes over ranges, or counts them", l->name);
         for (int p = 0; p < n->loops; p++)
             if (sp_special_cuts(n, p, k)) REFUSE(w, "%s is cut by %s already", l->name, n->loop[p].name);
     }
@@ -279,6 +305,28 @@ static sparta_status apply_fuse(work *w)
     return SPARTA_OK;
 }
 
+/* Stored coordinates that ascend can be gone over a range at a time: from where the range before ended, or from a search on. */
+static bool has_ranges(const sp_special_nest *n, int at)
+{
+    const sp_special_loop *l = &n->loop[at];
+    if (l->over != SP_OVER_SEGMENT || l->range || l->digit.modulus || l->digit.weight != 1 ||
+        l->digit.index < 0)
+        return false;
+    const sp_level *v = &n->use[l->use].format->level[l->level];
+    return v->kind == SP_LEVEL_COMPRESSED && sp_special_ordered(v) && !v->crd_bits &&
+           sp_level_shares(n->use[l->use].format, l->level) == 1;
+}
+
+static void split_ranges(sp_special_nest *n, int at, const step *t, int64_t by)
+{
+    sp_special_loop counter = {.over = SP_OVER_COUNT, .use = -1, .digit = {SP_SPECIAL_RANGES, 0, 1}};
+    memcpy(counter.name, t->arg[1], 8);
+    n->loop[at] = counter;
+    memcpy(n->loop[at + 1].name, t->arg[2], 8);
+    memcpy(n->loop[at + 1].with, t->arg[1], 8);
+    n->loop[at + 1].range = by;
+}
+
 static sparta_status apply_split(work *w)
 {
     const step *t = w->step;
@@ -287,12 +335,16 @@ static sparta_status apply_split(work *w)
     int at;
     SP_TRY(find_loop(w, t->arg[0], &at));
     SP_TRY(number(w, t->arg[3], 2, 1 << 20, &by));
+    if (counts_ranges(&n->loop[at])) REFUSE(w, "%s counts ranges", t->arg[0]);
     if (n->loop[at].bind != SP_BIND_SERIAL || n->loop[at].threads || n->loop[at].apart)
         REFUSE(w, "%s is bound already; split it before", t->arg[0]);
     if (n->loop[at].over == SP_OVER_PIECES || n->loop[at].positions) return split_positions(w, at, by);
-    if (n->loop[at].over != SP_OVER_COUNT)
-        REFUSE(w, "%s goes over what %s stores, not over an index; say pos(%s,p) and split that", t->arg[0],
-               w->s->operand[n->use[n->loop[at].use].operand].name, t->arg[0]);
+    const bool ranges = has_ranges(n, at);
+    if (n->loop[at].over != SP_OVER_COUNT && !ranges)
+        REFUSE(w,
+               "%s goes over what %s stores, not over an index or coordinates that ascend; say pos(%s,p) and "
+               "split that",
+               t->arg[0], w->s->operand[n->use[n->loop[at].use].operand].name, t->arg[0]);
     for (int i = 0; i < n->loops; i++)
         if (sp_special_cuts(n, i, at))
             REFUSE(w, "%s goes over pieces that %s gives it; split that", t->arg[0], n->loop[i].name);
@@ -309,8 +361,12 @@ static sparta_status apply_split(work *w)
     SP_TRY(make_room(w, at));
     memcpy(n->loop[at].name, t->arg[1], 8);
     memcpy(n->loop[at + 1].name, t->arg[2], 8);
-    n->loop[at].digit = (sp_special_digit){d.index, d.modulus, d.weight * by};
-    n->loop[at + 1].digit = (sp_special_digit){d.index, d.weight * by, d.weight};
+    if (ranges)
+        split_ranges(n, at, t, by);
+    else {
+        n->loop[at].digit = (sp_special_digit){d.index, d.modulus, d.weight * by};
+        n->loop[at + 1].digit = (sp_special_digit){d.index, d.weight * by, d.weight};
+    }
     const sparta_status status = check_order(w);
     if (status) *n = old;
     return status;
@@ -356,6 +412,7 @@ const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest
 {
     const sp_special_loop *l = &n->loop[at];
     if (l->over != SP_OVER_COUNT) return "it goes over stored positions, which are no lanes";
+    if (counts_ranges(l)) return "it counts ranges";
     if (l->digit.weight != 1) return "it goes in steps of more than one";
     for (int i = 0; i < n->loops; i++) {
         if (n->loop[i].bind == SP_BIND_VECTOR && i != at) return "another loop is in vectors already";
@@ -383,6 +440,7 @@ static const char *turns_refused(const sp_special *s, const sp_special_nest *n, 
     if (n->use[l->use].format->level[l->level].kind == SP_LEVEL_BITMAP)
         return "bits are found one after the other";
     if (at + 1 != n->loops) return "it goes over stored positions and is not the innermost loop";
+    if (l->range) return "it goes over one range at a time";
     if (sp_special_in_result(s, n, l->digit.index) || l->digit.index < 0)
         return "its positions are no sum: the result has its index";
     for (int i = 0; i < n->loops; i++)
@@ -396,6 +454,9 @@ static const char *gather_refused(const sp_special *s, const sp_special_nest *n,
     const sp_special_loop *l = &n->loop[at];
     const char *refused = turns_refused(s, n, at);
     if (refused) return refused;
+    if (s->statement[n->statement].reduce != SP_NEST_sum) return "the statement takes no sum";
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].apart) return "a sum is computed first already";
     const sp_format *f = n->use[l->use].format;
     const sp_level *v = &f->level[l->level];
     if (l->level + 1 != f->n || v->crd_bits || sp_level_shares(f, l->level) != 1 ||
@@ -423,7 +484,8 @@ static sparta_status gather_positions(work *w, int at)
     sp_special_loop *l = &w->n->loop[at];
     const char *refused = gather_refused(w->s, w->n, at);
     if (refused) REFUSE(w, "%s", refused);
-    if (w->step->n > 1) REFUSE(w, "positions are lanes of one vector; say vectorize(%s)", l->name);
+    if (w->step->n > 1 && strcmp(w->step->arg[1], "1"))
+        REFUSE(w, "positions are lanes of one vector; say vectorize(%s)", l->name);
     if (l->bind != SP_BIND_SERIAL || l->threads) REFUSE(w, "%s is bound already", l->name);
     l->vectors = 1;
     l->gather = true;
@@ -515,6 +577,8 @@ const char *sp_special_cut_refused(const sp_special_nest *n, int at)
     const sp_special_loop *l = &n->loop[at];
     if (sp_special_shares(n)) return "another loop is shared by threads already";
     if (l->bind == SP_BIND_UNROLL) return "it is unrolled";
+    if (counts_ranges(l)) return "it counts ranges";
+    if (l->range) return "it goes over one range at a time";
     if (l->over == SP_OVER_MERGE) return "it is a search, which has one result";
     if (sp_special_cutter(n, at) >= 0) return "it goes over pieces that another loop gives it; share that";
     if (l->over == SP_OVER_COUNT || l->fused) return NULL;
@@ -764,14 +828,17 @@ static bool short_loop(const sp_special_loop *l)
     return extent > 1 && extent <= 8;
 }
 
+static int lanes_of(sp_target target)
+{
+    return target == SP_TARGET_AVX512 ? 16 : target == SP_TARGET_AVX2 ? 8 : 4;
+}
+
 /* As many vectors as have registers for all rows of sums, and as there are values for. */
 static int vectors_at_once(const sp_special *s, const sp_special_nest *n, int loop, sp_target target,
                            int rows)
 {
     const sp_special_digit d = n->loop[loop].digit;
-    const int sums = target == SP_TARGET_AVX512 ? 16 : 8, lanes = target == SP_TARGET_AVX512 ? 16
-                                                                  : target == SP_TARGET_AVX2 ? 8
-                                                                                             : 4;
+    const int sums = target == SP_TARGET_AVX512 ? 16 : 8, lanes = lanes_of(target);
     const int64_t values = d.modulus ? sp_special_extent(d) : s->index[d.index].size;
     int vectors = SP_SPECIAL_VECTORS;
     while (vectors > 1 && (vectors * rows > sums || (values >= 0 && vectors * lanes > values))) vectors /= 2;
@@ -865,6 +932,52 @@ static void say_tiles(const sp_special *s, const sp_special_nest *n, sp_text *ou
     sp_text_printf(out, "%s,%s,%s)", outer, n->loop[last - 1].name, inner);
 }
 
+/* A format that stores columns adds to results all over memory: 64 KB of them at a time stay in the caches next to the core, and where each of 256 columns has
+ * come to is kept. *done false: it is something else. */
+enum { COLUMNS = 256, RESULT_BYTES = 1 << 16 };
+
+/* The loops over columns, all values of an index that is summed, and over the rows that each stores; there are no other positions. */
+static bool stores_columns(const sp_special *s, const sp_special_nest *n, int vector, int *column, int *row)
+{
+    *column = *row = -1;
+    for (int i = 0; i < n->loops; i++) {
+        const sp_special_loop *l = &n->loop[i];
+        const bool result = sp_special_in_result(s, n, l->digit.index);
+        if (l->over == SP_OVER_COUNT && result) continue;
+        if (l->over == SP_OVER_COUNT && *column < 0 && !l->digit.modulus && l->digit.weight == 1)
+            *column = i;
+        else if (has_ranges(n, i) && result && *row < 0)
+            *row = i;
+        else
+            return false;
+    }
+    return vector >= 0 && goes_first(s, n, vector) && *column >= 0 && *row >= 0 && !movable(s, n, *column);
+}
+
+static void say_columns(const sp_special *s, const sp_special_nest *n, int vector, sp_target target,
+                        sp_text *out, bool *done)
+{
+    char half[4][12];
+    int column, row;
+    *done = stores_columns(s, n, vector, &column, &row);
+    if (!*done) return;
+    const int vectors = vectors_at_once(s, n, vector, target, 1),
+              rows = RESULT_BYTES / (4 * vectors * lanes_of(target));
+    const int64_t all = s->index[n->loop[row].digit.index].size;
+    *done = all < 0 || all > rows;
+    for (int i = 0; i < 4 && *done; i++) {
+        snprintf(half[i], sizeof half[i], "%.8s%d", n->loop[i < 2 ? column : row].name, i % 2);
+        *done = name_free(s, n, half[i]);
+    }
+    if (!*done) return;
+    sp_text_printf(out, "split(%s,%s,%s,%d); split(%s,%s,%s,%d); reorder(", n->loop[column].name, half[0],
+                   half[1], COLUMNS, n->loop[row].name, half[2], half[3], rows);
+    for (int i = 0; i < n->loops; i++)
+        if (i != column && i != row && i != vector) sp_text_printf(out, "%s,", n->loop[i].name);
+    sp_text_printf(out, "%s,%s,%s,%s,%s); vectorize(%s,%d)", n->loop[vector].name, half[0], half[2], half[1],
+                   half[3], n->loop[vector].name, vectors);
+}
+
 /* Of positions that are the innermost loop, several at a time. Where there are no 16 lanes, loads one by one are as fast as to gather. */
 static sparta_status say_turns(const sp_special *s, const sp_special_nest *n, sp_target target, sp_text *out)
 {
@@ -883,9 +996,10 @@ static sparta_status say_default(const sp_special *s, const sp_special_nest *n, 
                                  sp_text *out)
 {
     const int vector = best_vector(s, n);
-    bool tiled = false;
-    if (vector < 0) say_tiles(s, n, out, &tiled);
-    if (tiled) return say_threads(s, n, out);
+    bool done = false;
+    if (vector < 0) say_tiles(s, n, out, &done);
+    if (!done) say_columns(s, n, vector, target, out, &done);
+    if (done) return say_threads(s, n, out);
     const bool along = vector >= 0 && goes_first(s, n, vector);
     bool unrolled[SP_SPECIAL_LOOPS] = {false};
     int64_t rows = 1, copies = 1;

@@ -51,7 +51,9 @@ enum {
     SP_SPECIAL_LOOPS = 24,
     SP_SPECIAL_NESTS = 256,
     SP_SPECIAL_TEXT = 4096,
-    SP_SPECIAL_VECTORS = 8 /* the most vectors of a loop at once */
+    SP_SPECIAL_VECTORS = 8, /* the most vectors of a loop at once */
+    SP_SPECIAL_RANGES = -2, /* in place of an index */
+    SP_SPECIAL_CURSORS = 4096
 };
 
 /* ------------------------------------------------------------------ the expression */
@@ -113,12 +115,14 @@ typedef struct sp_special_loop {
         apart; /* the sum of what is inside is computed first, then multiplied by the factors that are known outside */
     int use, level; /* SEGMENT, MERGE; PIECES: of its positions, or use -1 */
     sp_special_digit
-        digit; /* COUNT, SEGMENT: what it binds; index -1: a diagonal. PIECES: what the inner loop binds */
+        digit; /* COUNT, SEGMENT: what it binds; index -1: a diagonal; SP_SPECIAL_RANGES: it counts the ranges of another. PIECES: what the inner loop binds */
     bool positions; /* SEGMENT: it may be cut where it stands, in position space (pos) */
     int64_t piece;  /* PIECES: so many at a time; 0: all that there are */
     bool
         fused; /* PIECES: of all positions below the outer loop, which is inside of it as well; else of those below one of its values */
     sp_special_digit outer; /* fused: what the outer loop binds */
+    int64_t range; /* SEGMENT: of so many coordinates, one range at a time, which loop `with` counts */
+    char with[8];
 } sp_special_loop;
 
 /* One access of a nest: levels of one leaf of its operand. */

@@ -361,6 +361,69 @@ static void count_loop(const writer *from, int at)
     inside(&w, at);
 }
 
+/* ------------------------------------------------------------------ ranges */
+/* Which of the loops between the one that counts ranges and their positions is at which value, as one number; 0: there are none, or their number varies. */
+static int64_t slots(const writer *w, int segment, char out[SP_WRITE_PARTS])
+{
+    int64_t n = 1;
+    size_t used = 0;
+    for (int l = sp_special_counter(w->n, segment) + 1; l < segment; l++) {
+        const int64_t extent =
+            w->n->loop[l].over == SP_OVER_COUNT ? sp_special_extent(w->n->loop[l].digit) : 0;
+        if (!extent || w->n->loop[l].bind != SP_BIND_SERIAL || n * extent > SP_SPECIAL_CURSORS) return 0;
+        if (out)
+            used += (size_t)snprintf(out + used, SP_WRITE_PARTS - used, n > 1 ? " + %s * %lld" : "%s",
+                                     w->value[l], (long long)n);
+        n *= extent;
+    }
+    return n > 1 ? n : 0;
+}
+
+/* All ranges of coordinates; where each segment has come to is kept from one to the next. */
+static void range_loop(const writer *from, int at)
+{
+    writer w = *from;
+    const int segment = sp_special_counted(w.n, at);
+    const sp_special_loop *l = &w.n->loop[at], *o = &w.n->loop[segment];
+    const int64_t n = slots(&w, segment, NULL);
+    char name[48];
+    sp_write_name(&w, o->use, name);
+    w.opened = 0;
+    sp_write_block(&w);
+    if (n) LINE(&w, "long %s_from%d[%lld];", name, o->level, (long long)n);
+    OPEN(&w, "for (long %s = 0; %s < (n_%s + %lld) / %lld; %s++)", l->name, l->name,
+         w.s->index[o->digit.index].name, (long long)o->range - 1, (long long)o->range, l->name);
+    snprintf(w.value[at], sizeof w.value[at], "%s", l->name);
+    inside(&w, at);
+}
+
+static void at_position(const writer *from, int at, const char *q, const char *coordinate);
+
+/* The positions of one range. */
+static void in_range(const writer *from, int at, const char *begin, const char *end, const char *q)
+{
+    writer w = *from;
+    const sp_special_loop *l = &w.n->loop[at];
+    const char *crd = sparta_dtype_name(w.n->use[l->use].format->level[l->level].crd);
+    char name[48], slot[SP_WRITE_PARTS] = "";
+    const bool kept = slots(&w, at, slot) > 0;
+    sp_write_name(&w, l->use, name);
+    w.opened = 0;
+    sp_write_block(&w);
+    LINE(&w, "const long end%d = %s, stop%d = (%s + 1) * %lld;", at, end, at, l->with, (long long)l->range);
+    if (kept)
+        LINE(&w, "long %s = %s ? %s_from%d[%s] : %s;", q, l->with, name, l->level, slot, begin);
+    else
+        LINE(&w, "long %s = find_from_%s(%s_crd%d, %s, end%d, %s * %lld);", q, crd, name, l->level, begin, at,
+             l->with, (long long)l->range);
+    writer in = w;
+    in.opened = 0;
+    OPEN(&in, "for (; %s < end%d && (long)%s_crd%d[%s] < stop%d; %s++)", q, at, name, l->level, q, at, q);
+    at_position(&in, at, q, w.value[at]);
+    if (kept) LINE(&w, "%s_from%d[%s] = %s;", name, l->level, slot, q);
+    sp_write_close(&w);
+}
+
 static void vector_loops(const writer *from, int at)
 {
     writer w = *from;
@@ -541,6 +604,8 @@ static void segment_loop(const writer *from, int at)
         at_position(&w, at, q, NULL);
     } else if (l->bind == SP_BIND_UNROLL) {
         turns(&w, at, first, last, q, w.value[at]);
+    } else if (l->range) {
+        in_range(&w, at, begin, end, q);
     } else {
         OPEN(&w, "for (long %s = %s, end%d = %s; %s < end%d; %s++)", q, first, at, last, q, at, q);
         at_position(&w, at, q, w.value[at]);
@@ -673,6 +738,8 @@ static void walk(const writer *from, int at)
         pieces_loop(&w, at);
     else if (l->over == SP_OVER_MERGE)
         merge_loop(&w, at);
+    else if (l->digit.index == SP_SPECIAL_RANGES)
+        range_loop(&w, at);
     else if (l->bind == SP_BIND_VECTOR)
         vector_loops(&w, at);
     else if (l->bind == SP_BIND_UNROLL)
@@ -696,6 +763,8 @@ static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *o
         if (l->over == SP_OVER_SEGMENT || l->over == SP_OVER_MERGE)
             sp_text_printf(out, "@%s.%s.%d", l->over == SP_OVER_MERGE ? "merge" : "segment",
                            s->operand[n->use[l->use].operand].name, l->level);
+        if (l->digit.index == SP_SPECIAL_RANGES)
+            sp_text_printf(out, ".ranges%lld", (long long)n->loop[sp_special_counted(n, i)].range);
         if (l->bind == SP_BIND_VECTOR) sp_text_printf(out, "*%d", l->vectors);
         if (l->bind == SP_BIND_UNROLL) sp_text_printf(out, l->gather ? ".gather" : ".unroll");
         if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT && !l->gather)

@@ -34,6 +34,18 @@ INLINE vec gather_at(const float *p, ints at)
                 to = half;                                                                                   \
         }                                                                                                    \
         return -1;                                                                                           \
+    }                                                                                                        \
+    /* The first in crd[from, to) that is at least c; to: there is none. */                                  \
+    INLINE long find_from_##name(const T *crd, long from, long to, long c)                                   \
+    {                                                                                                        \
+        while (from < to) {                                                                                  \
+            const long half = from + (to - from) / 2;                                                        \
+            if ((long)crd[half] < c)                                                                         \
+                from = half + 1;                                                                             \
+            else                                                                                             \
+                to = half;                                                                                   \
+        }                                                                                                    \
+        return to;                                                                                           \
     }
 FIND(u8, unsigned char)
 FIND(u16, unsigned short)

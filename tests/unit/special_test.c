@@ -199,7 +199,16 @@ static void every_rule_of_schedules(void **state)
         {"C(i,k) = A(i,j)*B(j,k)", "csc", "reorder(k,j,i)", NULL},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b,4); split(k,c,d,16); reorder(a,c,b,j,d)", NULL},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b)", "say split(i,i0,i1,16)"},
-        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4)", "say pos(j,p)"},
+        {"C(i,k) = A(i,j)*B(j,k)", "coo", "split(j,a,b,4)", "goes over what A stores"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); reorder(a,i,b)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); reorder(b,a)", "would come after it"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); split(b,c,d,4)", "goes over what A stores"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); split(a,c,d,4)", "counts ranges"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); vectorize(a)", "counts ranges"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); threads(a)", "counts ranges"},
+        {"y(i) = A(i,j)*x(j)", "csr", "split(j,a,b,4); unroll(b,4)", "one range at a time"},
+        {"y(j) = A(i,j)*x(i)", "dcsr", "split(i,a,b,4); threads(b)", "one range at a time"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,a,4)", "both halves"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,k,4)", "a loop 'k' already"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(i,a,b,1048576); split(a,c,d,1048576); split(c,e,f,2)",
@@ -240,6 +249,10 @@ static void every_rule_of_schedules(void **state)
         {"y(m,i) = A(i,j)*x(m,j)", "csr", "reorder(m,i,j); vectorize(j)", NULL},
         {"y(i) = A(i,j)*x(j)", "csr", "vectorize(j,2)", "lanes of one vector"},
         {"y(i) = A(i,j)*x(j)", "csr", "unroll(j,4); vectorize(j)", "bound already"},
+        {"y(i) = largest(A(i,j)*x(j))", "csr", "vectorize(j)", "takes no sum"},
+        {"y(i) = A(i,j)*x(j)*b(i)", "csr", "precompute(j); vectorize(j)", "computed first"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); pos(b,p)", "one range at a time"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); fuse(i,a,f)", "goes over ranges"},
         {"y(i) = A(i,j)*x(j)", "bitmap", "vectorize(j)", "bits are found"},
         {"y(i) = A(i,j)*x(j)", "coo", "vectorize(j)", "of a last level"},
         {"y(i) = A(i,j)*x(j)*b(i)", "csr", "vectorize(j)", "with its index last"},
@@ -340,6 +353,7 @@ static const struct {
     const char *name, *text, *format[9], *schedule;
 } golden[] = {
     {"spmm_csr", "C(i,k) = A(i,j)*B(j,k)", {"A", "csr"}, NULL},
+    {"spmm_csc", "C(i,k) = A(i,j)*B(j,k)", {"A", "csc"}, NULL},
     {"spmm_dia", "C(i,k) += A(i,j)*B(j,k)", {"A", "dia"}, NULL},
     {"spmv_csr", "y(i) = A(i,j)*x(j) + b(i); y(i) = relu(y(i))", {"A", "csr"}, NULL},
     {"sddmm_csr", "C(i,j) = S(i,j)*A(i,k)*B(j,k)", {"S", "csr", "C", "csr"}, NULL},
@@ -430,6 +444,42 @@ static void unrolled_sums_of_a_pattern(void **state)
     run_scheduled(sp_target_best(SP_DEVICE_CPU), 30, "S(i,j) = A(i,j)*X(i,k)*Y(j,k)",
                   (const char *const[]){"A", "dbsr(3,2)", "S", "dbsr(3,2)", NULL},
                   "reorder(i0,j0,k,i1,j1); unroll(j1); unroll(i1)");
+}
+
+/* Rows that are longer than a vector, by the default of each statement: lanes of positions are for sums. */
+static void long_rows(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"y(i) = A(i,j)*x(j)", "m(i) = largest(A(i,j))",
+                                        "m(i) = smallest(A(i,j)*x(j))"};
+    for (size_t i = 0; i < SP_COUNT(texts); i++)
+        run_scheduled(sp_target_best(SP_DEVICE_CPU), 300, texts[i], (const char *const[]){"A", "csr", NULL},
+                      NULL);
+}
+
+/* Stored coordinates a range at a time: from where the range before ended, or from a search on; more ranges than one in either index, the last cut short. */
+static void positions_in_ranges(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *format, *schedule;
+    } one[] = {
+        {"C(i,k) = A(i,j)*B(j,k)", "csc",
+         "split(j,j0,j1,32); split(i,i0,i1,16); reorder(k,j0,i0,j1,i1); vectorize(k,2)"},
+        {"C(i,k) = A(i,j)*B(j,k)", "dcsc", "split(i,a,b,16); reorder(k,a,j,b); vectorize(k,2)"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csc, crd=u16", "split(i,a,b,8); reorder(k,a,j,b); vectorize(k)"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr",
+         "split(j,a,b,32); split(i,c,d,16); reorder(k,c,a,d,b); vectorize(k,2); threads(c)"},
+        {"y(j) = A(i,j)*x(i)", "csr", "split(i,c,d,8); split(j,a,b,16); reorder(c,a,d,b)"},
+    };
+    for (size_t i = 0; i < SP_COUNT(one); i++)
+        run_scheduled(sp_target_best(SP_DEVICE_CPU), 30, one[i].text,
+                      (const char *const[]){"A", one[i].format, NULL}, one[i].schedule);
+    run_scheduled(sp_target_best(SP_DEVICE_CPU), 300, "y(m,n) = x(m,k)*A(n,k)",
+                  (const char *const[]){"A", "csc", "x", "panel", "y", "panel", NULL}, NULL);
+    for (int t = 0; t < 3; t++) /* lanes of positions, and what is left of them */
+        run_scheduled(sp_target_best(SP_DEVICE_CPU), 90 + t, "y(m,i) = A(i,j)*x(m,j)",
+                      (const char *const[]){"A", t ? "csr" : "ell", NULL}, "reorder(m,i,j); vectorize(j)");
 }
 
 /* An index in as many parts as there are loops, each with the longest name that it may have. */
@@ -719,6 +769,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(golden_texts, enter, leave),
         cmocka_unit_test_setup_teardown(chosen_kernels_on_every_target, enter, leave),
         cmocka_unit_test_setup_teardown(unrolled_sums_of_a_pattern, enter, leave),
+        cmocka_unit_test_setup_teardown(long_rows, enter, leave),
+        cmocka_unit_test_setup_teardown(positions_in_ranges, enter, leave),
         cmocka_unit_test_setup_teardown(indices_in_many_parts, enter, leave),
         cmocka_unit_test_setup_teardown(words_of_expressions, enter, leave),
         cmocka_unit_test_setup_teardown(softmax_over_a_pattern, enter, leave),
