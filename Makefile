@@ -258,6 +258,8 @@ $(B)/examples/decode: examples/decode.c $(B)/libsparta_rt.so
 	$(call example,-lsparta_rt)
 $(B)/examples/run_package_rt: examples/run_package.c $(B)/libsparta_rt.so
 	$(call example,-lsparta_rt)
+$(B)/examples/expression: examples/expression.c $(B)/libsparta.so
+	$(call example,-lsparta -lm)
 # Another compiler's side: nothing of ours is linked.
 $(B)/examples/specialize: examples/specialize.c
 	@echo "LINK $@"; mkdir -p $(@D); $(CC) -std=c11 -Wall -Wextra -Werror $(CFLAGS) $< -o $@ -ldl -lm
@@ -267,7 +269,7 @@ $(B)/examples/api/%.c: docs/api.md
 	@mkdir -p $(@D); awk '/^```/ { on = $$0 == "```c $*.c"; next } on' $< > $@
 $(API_PROGRAMS:%=$(B)/examples/api_%): $(B)/examples/api_%: $(B)/examples/api/%.c $(B)/libsparta.so
 	$(call example,-lsparta)
-examples: all $(API_PROGRAMS:%=$(B)/examples/api_%) $(B)/examples/compile_and_run $(B)/examples/decode $(B)/examples/operator $(B)/examples/schedule $(B)/examples/specialize $(B)/examples/run_package $(B)/examples/run_package_rt $(B)/examples/plugin.so ## build and run the examples
+examples: all $(API_PROGRAMS:%=$(B)/examples/api_%) $(B)/examples/compile_and_run $(B)/examples/decode $(B)/examples/expression $(B)/examples/operator $(B)/examples/schedule $(B)/examples/specialize $(B)/examples/run_package $(B)/examples/run_package_rt $(B)/examples/plugin.so ## build and run the examples
 	@tools/try-examples $(B)/sparta $(B)/examples
 
 # $(call completion,shell,file)

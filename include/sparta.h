@@ -786,6 +786,77 @@ SPARTA_API SPARTA_MUST sparta_status sparta_operator_run(const sparta_operator *
                                                          const sparta_launch *launch, char *message,
                                                          size_t message_size);
 
+/* ------------------------------------------------------------------ an expression over operands in any formats (docs/kernels.md)
+ *
+ *     sparta_expression_operand a = {.name = "A", .format = "csr", .tensor = weights};                  packed once
+ *     sparta_expression_spec spec = {.size = sizeof spec, .text = "C(i,k) = A(i,j)*B(j,k)", .n = 1, .operand = &a};
+ *     sparta_expression_create(cx, &spec, &e);
+ *     sparta_expression_run(e, &(sparta_named_tensor){"B", b}, 1, &(sparta_named_tensor){"C", c}, 1);    as often as you like
+ *
+ * A kernel is written for just this expression, these formats and this schedule, and compiled. What has a format is packed when it is made; every
+ * other operand is row-major f32 memory of the caller's, given with each run and used as it lies; its sizes may be others in each run, as far
+ * as those of what is packed allow. `=` writes a result, `+=` adds to what is there. It serves one caller at a time, and belongs to its context, which
+ * has the message of a failure. Without a C compiler it is E_COMPILER. */
+typedef struct sparta_expression sparta_expression;
+
+typedef struct sparta_expression_operand {
+    const char *name;
+    /* "csr", any format that has levels; NULL: row-major. A result takes dense levels alone, or the format of an operand with the same indices,
+     * whose pattern it then has. */
+    const char *format;
+    /* With a format: what is packed; the elements that are not 0. Without: sizes to expect, its data is not looked at. Not there: rank 0. */
+    sparta_tensor tensor;
+    /* Instead of format and tensor: packed already. It is borrowed, and stays as long as the expression does. */
+    const sparta_packed *packed;
+} sparta_expression_operand;
+
+typedef struct sparta_expression_spec {
+    size_t size;
+    const char *text;
+    /* Those that have a format, and others whose sizes are known; in any order. */
+    int n;
+    const sparta_expression_operand *operand;
+    /* "reorder(k,i,j); vectorize(k,4)" (docs/schedules.md); NULL: what is good without tuning. */
+    const char *schedule;
+    /* "avx2"; NULL: the best of this machine. */
+    const char *target;
+    /* 0: the cores available. */
+    int threads;
+    /* Slots that a format may store for each non-zero; 0: 4. */
+    double limit;
+} sparta_expression_spec;
+
+typedef struct sparta_expression_value {
+    const char *name;
+    const char *format; /* canonical; NULL: row-major */
+    int written;        /* it is a result */
+    int rank;
+    int64_t dim[SPARTA_RANK]; /* -1: that of a run */
+} sparta_expression_value;
+
+SPARTA_API SPARTA_MUST sparta_status sparta_expression_create(sparta_ctx *cx,
+                                                              const sparta_expression_spec *spec,
+                                                              sparta_expression **out);
+SPARTA_API void sparta_expression_free(sparta_expression *expression);
+/* Its operands in the order of the text; past the last: NULL. All that is handed out lives as long as the expression. */
+SPARTA_API const sparta_expression_value *sparta_expression_value_at(const sparta_expression *expression,
+                                                                     int i);
+/* The loops after the schedule, and the C text. */
+SPARTA_API const char *sparta_expression_nest(const sparta_expression *expression);
+SPARTA_API const char *sparta_expression_text(const sparta_expression *expression);
+/* Types that results have for inputs of these types (their data is not looked at), by name. */
+SPARTA_API SPARTA_MUST sparta_status sparta_expression_types(sparta_expression *expression,
+                                                             const sparta_named_tensor *input, int inputs,
+                                                             sparta_named_tensor *output, int outputs);
+/* Every operand that is not packed: what is only read among the inputs, what is written among the outputs, whose memory is their own. A result with a
+ * format may be left out; one that is given is unpacked. */
+SPARTA_API SPARTA_MUST sparta_status sparta_expression_run(sparta_expression *expression,
+                                                           const sparta_named_tensor *input, int inputs,
+                                                           const sparta_named_tensor *output, int outputs);
+/* A result that has a format, as it is stored after the last run; NULL: there is none of that name. */
+SPARTA_API const sparta_packed *sparta_expression_result(const sparta_expression *expression,
+                                                         const char *name);
+
 /* ------------------------------------------------------------------ products with one sparse matrix, given with each call (docs/api.md)
  *
  *     sparta_blocks w = {.size = sizeof w, .rows = 64, .cols = 128, .height = 4, .width = 1, .batch = 1, .patterns = 1,

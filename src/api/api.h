@@ -5,6 +5,7 @@
  *     run, measure                      -->   inputs.c    inputs for a run, given or made from a seed
  *     arrays                            -->   archive.c   named arrays in files
  *     store                             -->   packed.c    packed tensors
+ *     special                           -->   expression.c   expressions over operands in any formats
  *
  * Functions of sparta.h live in the room that does the work (sparta_session_run in run, sparta_compile in compile). What needs several
  * rooms is put together here, thinly: no decision is made in this room that another caller could want differently. Rooms to the
@@ -21,5 +22,9 @@
 /* model.c: the graph behind the handle; "name=4" of options.dims, in the arena. */
 const sp_graph *sp_api_graph(const sparta_model *m);
 sparta_status sp_api_dims(sparta_ctx *cx, sp_arena *arena, const char *const *dims, sp_bindings *out) SP_MUST;
+
+/* packed.c: what is behind the handle; and a handle of somebody else's, who outlives it. */
+const sp_packed *sp_api_packed(const sparta_packed *p);
+sparta_status sp_api_packed_view(sparta_ctx *cx, const sp_packed *of, sparta_packed **out) SP_MUST;
 
 #endif

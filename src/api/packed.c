@@ -132,6 +132,19 @@ void sparta_packed_free(sparta_packed *p)
     sp_free(p->cx, p);
 }
 
+const sp_packed *sp_api_packed(const sparta_packed *p)
+{
+    return p->is;
+}
+
+sparta_status sp_api_packed_view(sparta_ctx *cx, const sp_packed *of, sparta_packed **out)
+{
+    sparta_packed *p = create(cx);
+    SP_NEED(cx, p);
+    p->is = of;
+    return finish(p, SPARTA_OK, out);
+}
+
 const char *sparta_packed_format(const sparta_packed *p)
 {
     return sp_text_str(&p->format);

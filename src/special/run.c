@@ -172,19 +172,62 @@ static sparta_status check_bounds(const sp_special *s)
     return SPARTA_OK;
 }
 
-sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_special_kernel *k)
+static sparta_status begin(sp_special *s, sp_special_kernel *k)
 {
     *k = (sp_special_kernel){.s = s};
     k->array = sp_arena_array(s->arena, (size_t)s->arrays + 1, sizeof *k->array);
     k->size = sp_arena_array(s->arena, (size_t)(SP_SPECIAL_INDICES + s->levels + 1), sizeof *k->size);
     SP_NEED(s->cx, k->array);
     SP_NEED(s->cx, k->size);
-    for (int i = 0; i < s->indices; i++) k->size[i] = (long)s->index[i].size;
-    SP_TRY(check_bounds(s));
+    return SPARTA_OK;
+}
+
+static sparta_status fill_sizes(sp_special_kernel *k)
+{
+    for (int i = 0; i < k->s->indices; i++) k->size[i] = (long)k->s->index[i].size;
+    return check_bounds(k->s);
+}
+
+sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_special_kernel *k)
+{
+    SP_TRY(begin(s, k));
+    SP_TRY(fill_sizes(k));
     for (int i = 0; i < s->operands; i++) SP_TRY(place_operand(k, i, &operand[i]));
     for (int i = 0; i < s->operands; i++)
         if (s->operand[i].like >= 0) SP_TRY(place_like(k, i));
     for (int i = 0; i < s->operands; i++) SP_TRY(fill_operand(k, i));
+    return check_work(k);
+}
+
+sparta_status sp_special_attach(sp_special *s, const sp_packed *const *packed, sp_special_kernel *k)
+{
+    SP_TRY(begin(s, k));
+    k->borrows = true;
+    for (int i = 0; i < s->operands; i++) {
+        const sp_special_operand *o = &s->operand[i];
+        if (packed[i])
+            k->packed[i] = *packed[i];
+        else if (o->stored)
+            SP_TRY(place_operand(
+                k, i, &(sparta_tensor){.dtype = SPARTA_F32, .rank = o->rank})); /* a result of dense levels */
+    }
+    for (int i = 0; i < s->operands; i++)
+        if (s->operand[i].like >= 0) SP_TRY(place_like(k, i));
+    for (int i = 0; i < s->operands; i++)
+        if (s->operand[i].stored) SP_TRY(fill_operand(k, i));
+    return SPARTA_OK;
+}
+
+sparta_status sp_special_give(sp_special_kernel *k, const sparta_tensor *const *given)
+{
+    for (int i = 0; i < k->s->operands; i++) {
+        const sp_special_operand *o = &k->s->operand[i];
+        if (o->stored) continue;
+        SP_TRY(check_operand(k->s, o, given[i]));
+        k->dense[i] = *given[i];
+        SP_TRY(fill_operand(k, i));
+    }
+    SP_TRY(fill_sizes(k));
     return check_work(k);
 }
 
@@ -200,18 +243,24 @@ sparta_status sp_special_code(sp_special_kernel *k, const sp_object *o, const ch
     return SPARTA_OK;
 }
 
+sparta_status sp_special_compile(sp_special_kernel *k, sp_target target, sp_text *text)
+{
+    const double begin = sp_now();
+    SP_TRY(sp_special_text(k->s, target, text));
+    SP_TRY(sp_jit_get(k->s->cx, target, sp_text_str(text), &k->object, &k->rung));
+    k->compile_ms = (sp_now() - begin) * 1e3;
+    return sp_special_code(k, k->object, "sp_special_");
+}
+
 sparta_status sp_special_build(sp_special *s, const sparta_tensor *operand, sp_target target,
                                sp_special_kernel *k)
 {
     sp_text text;
     SP_TRY(sp_special_bind(s, operand, k));
     sp_text_init(&text, s->cx);
-    sparta_status status = sp_special_text(s, target, &text);
-    const double begin = sp_now();
-    if (!status) status = sp_jit_get(s->cx, target, sp_text_str(&text), &k->object, &k->rung);
-    k->compile_ms = (sp_now() - begin) * 1e3;
+    const sparta_status status = sp_special_compile(k, target, &text);
     sp_text_free(&text);
-    return status ? status : sp_special_code(k, k->object, "sp_special_");
+    return status;
 }
 
 /* ------------------------------------------------------------------ running */
@@ -393,7 +442,8 @@ void sp_special_close(sp_special_kernel *k)
 {
     sp_special *s = k->s;
     for (int i = 0; s && i < s->operands; i++) {
-        sp_free(s->cx, k->dense[i].data);
+        if (!k->borrows || s->operand[i].stored) sp_free(s->cx, k->dense[i].data);
+        if (k->borrows && !s->operand[i].written) continue;
         if (s->operand[i].like < 0) {
             if (k->packed[i].rank || k->packed[i].parts || k->packed[i].values.data)
                 sp_packed_free(s->cx, &k->packed[i]);

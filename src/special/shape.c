@@ -289,9 +289,10 @@ sparta_status sp_special_sized(sp_special *s)
     fill_windows(s);
     for (int i = 0; i < s->indices; i++)
         if (s->index[i].size < 0)
-            return sp_fail(s->cx, SPARTA_E_SHAPE,
-                           "expression: nothing says how many values %s has; give --dim %s=N",
-                           s->index[i].name, s->index[i].name);
+            return sp_fail(
+                s->cx, SPARTA_E_SHAPE,
+                "expression: nothing says how many values %s has; give a tensor that has it, or --dim %s=N",
+                s->index[i].name, s->index[i].name);
     for (int a = 0; a < s->accesses; a++) {
         const sp_special_operand *o = &s->operand[s->access[a].operand];
         for (int d = 0; d < o->rank; d++) { /* a plain one is exactly as large */

@@ -208,12 +208,19 @@ typedef struct sp_special_kernel {
     long *size;
     double compile_ms;
     sp_jit_rung rung;
+    bool borrows; /* what is read and what is dense belongs to somebody else (sp_special_attach) */
 } sp_special_kernel;
 /* The most steps of all loops of a nest that are worth starting. */
 #define SP_SPECIAL_WORK 1e14
 /* Operands (dense, row-major, f32) are packed, results allocated. Sizes of all were given by the tensors: those of results have no data. */
 sparta_status sp_special_build(sp_special *s, const sparta_tensor *operand, sp_target target,
                                sp_special_kernel *out) SP_MUST;
+/* The same without a copy: what is read and has a format is packed already and stays where it is, row-major operands are somebody else's, given
+ * before each run: sizes of all were told before (sp_special_sized). sp_special_compile then makes the code, its text into `text`. */
+sparta_status sp_special_attach(sp_special *s, const sp_packed *const *packed,
+                                sp_special_kernel *out) SP_MUST;
+sparta_status sp_special_give(sp_special_kernel *k, const sparta_tensor *const *given) SP_MUST;
+sparta_status sp_special_compile(sp_special_kernel *k, sp_target target, sp_text *text) SP_MUST;
 /* With code that is there already: entries are looked up under `prefix`; object NULL: compile. */
 sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_special_kernel *out) SP_MUST;
 sparta_status sp_special_code(sp_special_kernel *k, const sp_object *o, const char *prefix) SP_MUST;
