@@ -352,6 +352,10 @@ typedef struct sparta_arrays {
     int64_t dim[SPARTA_RANK];
     sparta_tensor pos[12], crd[12], values;
 } sparta_arrays;
+/* Arrays of somebody else (docs/formats.md says which are SciPy's and torch's) as a packed tensor, without a copy: they are verified now, and stay where
+ * and as they are until it is freed; only values may change. */
+SPARTA_API SPARTA_MUST sparta_status sparta_packed_view(sparta_ctx *cx, const sparta_arrays *arrays,
+                                                        sparta_packed **out);
 /* A view of its arrays, which lives as long as it does; `size` of the struct set. E_UNSUPPORTED: a sum of formats, which has several sets of them. */
 SPARTA_API SPARTA_MUST sparta_status sparta_packed_arrays(sparta_ctx *cx, const sparta_packed *packed,
                                                           sparta_arrays *out);

@@ -14,6 +14,7 @@ that says where, what and what to do. Needs neither torch nor a compiler. docs/p
 from typing import TYPE_CHECKING, Any
 
 from ._library import Error, version
+from .expression import Expression, expr
 from .formats import Format, Packed, pack
 from .package import Package, compile, inspect, load, propagate, save_arrays
 from .schedule import Schedule
@@ -66,7 +67,22 @@ _MODULES = ("attention", "compat", "masked", "nn", "patterns", "sparsifiers", "t
 _WHERE = {name: module for module, names in _LATER.items() for name in names}
 
 __version__ = version()
-__all__ = ["Error", "Format", "Package", "Packed", "Schedule", "compile", "inspect", "load", "pack", "propagate", "save_arrays", *_WHERE]
+__all__ = [
+    "Error",
+    "Expression",
+    "Format",
+    "Package",
+    "Packed",
+    "Schedule",
+    "compile",
+    "expr",
+    "inspect",
+    "load",
+    "pack",
+    "propagate",
+    "save_arrays",
+    *_WHERE,
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -131,3 +131,44 @@ def pack(array: Any, format: object, mask: Any = None, limit: float = 0) -> Pack
     packed = context.make("sparta_packed_create", str(format), c.byref(dense), c.byref(hidden) if hidden else None, float(limit))
     del keep
     return Packed(context, packed)
+
+
+def view_sparse(array: Any) -> Packed | None:
+    """A sparse matrix of SciPy or torch (csr, csc, bsr) as a Packed of the same memory; None: it is none. SciPy's others become csr first."""
+    package, kind = type(array).__module__.partition(".")[0], ""
+    if isinstance(array, Packed):
+        return array
+    if package == "scipy" and hasattr(array, "tocsr"):
+        array = array if array.format in ("csr", "csc", "bsr") else array.tocsr()
+        if not array.has_canonical_format:
+            array = array.copy()
+            array.sum_duplicates()
+        kind, arrays = array.format, (array.indptr, array.indices, array.data)
+    elif package == "torch" and str(array.layout) in _TORCH:
+        kind, crow, col = _TORCH[str(array.layout)]
+        arrays = tuple(t.numpy() for t in (getattr(array, crow)(), getattr(array, col)(), array.values()))
+    if not kind:
+        return None
+    pos, crd, values = arrays
+    blocks = f"({values.shape[1]},{values.shape[2]})" if kind == "bsr" else ""
+    return _view(f"{kind}{blocks}, pos={_WIDTH[pos.dtype.name]}, crd={_WIDTH[crd.dtype.name]}", array.shape, pos, crd, values)
+
+
+_TORCH = {
+    "torch.sparse_csr": ("csr", "crow_indices", "col_indices"),
+    "torch.sparse_csc": ("csc", "ccol_indices", "row_indices"),
+    "torch.sparse_bsr": ("bsr", "crow_indices", "col_indices"),
+}
+_WIDTH = {"int32": "i32", "int64": "i64"}
+
+
+def _view(format, shape, pos, crd, values):
+    """Positions and coordinates of the second level, and values: what csr, csc and bsr have."""
+    views = [_arrays.view(a, what, rows=True) for a, what in ((pos, "pos"), (crd, "crd"), (values.reshape(-1), "values"))]
+    a = new("sparta_arrays", format=format, dtype=views[2][0].dtype, rank=len(shape))
+    a.dim[: len(shape)] = shape
+    a.pos[1], a.crd[1], a.values = (v[0] for v in views)
+    context = Context()
+    packed = Packed(context, context.make("sparta_packed_view", c.byref(a)))
+    packed._keep = [v[1] for v in views]
+    return packed

@@ -140,6 +140,12 @@ static sparta_status describe(sparta_expression *e)
         v->format = sp_text_str(&e->format[i]);
         if (o->written) SP_TRY(sp_api_packed_view(e->cx, &e->kernel.packed[i], &e->result[i]));
     }
+    for (int a = 0; a < e->s->accesses; a++) { /* sizes of the others, as far as what is packed has them */
+        const sp_special_access *x = &e->s->access[a];
+        for (int d = 0; d < e->value[x->operand].rank; d++)
+            if (x->axis[d].n == 1 && x->axis[d].term[0].times == 1 && !x->axis[d].plus)
+                e->value[x->operand].dim[d] = e->index[x->axis[d].term[0].loop];
+    }
     return SPARTA_OK;
 }
 

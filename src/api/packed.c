@@ -4,7 +4,8 @@
 
 struct sparta_packed {
     sparta_ctx *cx;
-    sp_packed own;       /* made here */
+    sp_packed own; /* made here; its arrays are somebody else's where it is `borrowed` */
+    bool borrowed;
     sp_store_file file;  /* or read; all 0 otherwise */
     const sp_packed *is; /* one of them */
     sp_text format;      /* canonical */
@@ -116,6 +117,14 @@ sparta_status sparta_packed_open(sparta_ctx *cx, const char *path, sparta_packed
     return finish(p, s, out);
 }
 
+sparta_status sparta_packed_view(sparta_ctx *cx, const sparta_arrays *arrays, sparta_packed **out)
+{
+    sparta_packed *p = create(cx);
+    SP_NEED(cx, p);
+    p->borrowed = true;
+    return finish(p, sp_store_arrays(cx, arrays, &p->own), out);
+}
+
 sparta_status sparta_packed_save(sparta_ctx *cx, const sparta_packed *p, const char *path)
 {
     return sp_store_write(cx, path, p->is);
@@ -124,9 +133,9 @@ sparta_status sparta_packed_save(sparta_ctx *cx, const sparta_packed *p, const c
 void sparta_packed_free(sparta_packed *p)
 {
     if (!p) return;
-    if (p->is == &p->own)
-        sp_packed_free(p->cx, &p->own);
-    else
+    if (p->is == &p->own) {
+        if (!p->borrowed) sp_packed_free(p->cx, &p->own);
+    } else
         sp_store_file_free(p->cx, &p->file);
     sp_text_free(&p->format);
     sp_free(p->cx, p);

@@ -25,32 +25,6 @@ static sparta_status contest(making *m, lower_node *ln)
     return s;
 }
 
-_Static_assert(SP_COUNT(((sparta_arrays *)0)->pos) >= SP_LEVELS,
-               "sparta_arrays holds all levels of a format");
-
-static sparta_status packed_of(sparta_ctx *cx, const sparta_arrays *given, sp_packed *out)
-{
-    sparta_arrays a;
-    SP_TRY(sp_options(cx, "operator: packed arrays", given, &a, sizeof a));
-    *out = (sp_packed){.dtype = a.dtype, .rank = a.rank, .values = a.values};
-    if (!memchr(a.format, 0, sizeof a.format))
-        return sp_fail(cx, SPARTA_E_USAGE, "operator: the format of the packed arrays has no end");
-    SP_TRY(sp_format_parse(cx, a.format, &out->format));
-    if (out->format.sum || out->format.rank != a.rank)
-        return sp_fail(cx, SPARTA_E_UNSUPPORTED,
-                       "operator: \"%.100s\" is no format of one set of arrays for %d dims", a.format,
-                       a.rank);
-    memcpy(out->dim, a.dim, sizeof out->dim);
-    memcpy(out->pos, a.pos, sizeof out->pos);
-    memcpy(out->crd, a.crd, sizeof out->crd);
-    for (int i = 0; i < SP_LEVELS; i++) {
-        SP_TRY(sp_tensor_on_cpu(cx, &out->pos[i], "packed array", "pos"));
-        SP_TRY(sp_tensor_on_cpu(cx, &out->crd[i], "packed array", "crd"));
-    }
-    SP_TRY(sp_tensor_on_cpu(cx, &out->values, "packed array", "values"));
-    return sp_packed_verify(cx, out);
-}
-
 /* The implement that stores a weight in a format that was asked for. */
 static sparta_status by_format(making *m, const sp_format *f, const char *text, sp_task *t,
                                const sp_implement **im)
@@ -132,7 +106,7 @@ static sparta_status choose_dense(making *m, lower_node *ln)
 static sparta_status choose_packed(making *m, int w, lower_node *ln)
 {
     const sp_node *n = ln->node;
-    SP_TRY(packed_of(m->cx, m->spec->packed[w], &m->op->packed));
+    SP_TRY(sp_store_arrays(m->cx, m->spec->packed[w], &m->op->packed));
     if (m->spec->implement || m->spec->format || m->spec->tune)
         return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
                        "operator: the format of packed arrays says what runs them; leave implement, format "

@@ -328,7 +328,7 @@ def header():
 def examples():
     """Docstrings and the tour are true."""
     count = 0
-    for name in ("formats", "package", "schedule"):
+    for name in ("expression", "formats", "package", "schedule"):
         module = importlib.import_module("sparta." + name)
         small = os.path.join(tests.work, "doc.onnx")
         must("zoo", "mlp", "-o", small, "--prune", "4x1:0.9")

@@ -132,6 +132,38 @@ static void samples(void **state)
     sparta_packed_free(p);
 }
 
+/* Another library's csr is an operand as it lies; what is wrong with it is found before a kernel follows it. */
+static void foreign(void **state)
+{
+    (void)state;
+    static int pos[I + 1], crd[I * J];
+    static float values[I * J];
+    for (int i = 0; i < I; i++) {
+        pos[i + 1] = pos[i];
+        for (int j = 0; j < J; j++)
+            if (A[i * J + j] != 0) values[pos[i + 1]] = A[i * J + j], crd[pos[i + 1]++] = j;
+    }
+    const int64_t rows = I + 1, n = pos[I];
+    sparta_arrays arrays = SPARTA_OPTIONS(sparta_arrays);
+    strcpy(arrays.format, "csr");
+    arrays.dtype = SPARTA_F32, arrays.rank = 2, arrays.dim[0] = I, arrays.dim[1] = J;
+    arrays.pos[1] = sparta_tensor_view(SPARTA_I32, 1, &rows, pos);
+    arrays.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &n, crd);
+    arrays.values = sparta_tensor_view(SPARTA_F32, 1, &n, values);
+    sparta_packed *p = NULL;
+    sparta_expression *e;
+    ok(sparta_packed_view(cx, &arrays, &p));
+    make("C(i,k) = A(i,j)*B(j,k)", &(sparta_expression_operand){.name = "A", .packed = p}, 1, NULL, &e);
+    run(e, "B", f32(2, J, K, B), "C", f32(2, I, K, C));
+    is_product(A, B, C, K, 0);
+    sparta_expression_free(e);
+    sparta_packed_free(p);
+    crd[3] = J;
+    p = NULL;
+    refused(sparta_packed_view(cx, &arrays, &p), SPARTA_E_FORMAT, "crd");
+    assert_null(p);
+}
+
 /* A result in dense levels has the size of a tensor that is given for it, or that packed operands give it. */
 static void laid_out(void **state)
 {
@@ -236,9 +268,9 @@ static void budgets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products), cmocka_unit_test(adding), cmocka_unit_test(samples),
-        cmocka_unit_test(laid_out), cmocka_unit_test(types),  cmocka_unit_test(refusals),
-        cmocka_unit_test(budgets),
+        cmocka_unit_test(products), cmocka_unit_test(adding),   cmocka_unit_test(samples),
+        cmocka_unit_test(foreign),  cmocka_unit_test(laid_out), cmocka_unit_test(types),
+        cmocka_unit_test(refusals), cmocka_unit_test(budgets),
     };
     return cmocka_run_group_tests(tests, set, leave);
 }
