@@ -1,5 +1,5 @@
-/* --plugin: shared libraries of users, which register sparsifiers through the public header (include/sparta.h, "plugins"). A plugin is code
- * that runs with everything the user may do: it is loaded from the path that is given and nowhere else. */
+/* --plugin: shared libraries of users, which register sparsifiers and kernels through the public header (include/sparta.h, "plugins"); --kernel: the
+ * text of a kernel. Both are code that runs with everything the user may do, loaded from the path that is given and nowhere else. */
 #include "verbs.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -37,6 +37,8 @@ static sparta_status load(cli *c, const char *path)
 sparta_status cli_load_plugins(cli *c)
 {
     const cli_values *v = &c->option[CLI_PLUGIN];
+    const cli_values *kernels = &c->option[CLI_KERNEL];
     for (int i = 0; i < v->n; i++) SP_TRY(load(c, v->value[i]));
+    for (int i = 0; i < kernels->n; i++) SP_TRY(sparta_kernel_open(c->cx, kernels->value[i]));
     return SPARTA_OK;
 }

@@ -282,8 +282,33 @@ typedef struct sparta_sparsifier {
 /* For the context's life. E_USAGE: the name is taken, or something is wrong with it. */
 SPARTA_API SPARTA_MUST sparta_status sparta_sparsifier_register(sparta_ctx *cx,
                                                                 const sparta_sparsifier *sparsifier);
+/* ------------------------------------------------------------------ kernels of your own
+ *
+ *     static void product(const struct sparta_product *p)                     y = w x of some tokens, w in the format
+ *     {
+ *         const int *pos = p->part[0].pos[1], *crd = p->part[0].crd[1];       csr
+ *         for (long i = 0; i < p->n; i++) ...
+ *     }
+ *
+ * C text for the product of a linear layer, without its bias and what follows it. Where the weight fits its format and its conditions hold it competes
+ * with the kernels of the library: built, checked against the reference, timed. What is wrong is not used, and a note says so. Packages carry
+ * its code and its text. docs/kernels.md has what it is given. It is trusted: it runs with everything that you may do. */
+typedef struct sparta_kernel {
+    size_t size;
+    const char *name;   /* letters, digits and _ */
+    const char *op;     /* NULL: "Linear", the one that there is */
+    const char *format; /* of the weight (n, k), made of levels */
+    const char
+        *when; /* "density < 0.2, n%16 == 0": of n, k, tokens (0: not known) and density; NULL: always */
+    const char *text;
+} sparta_kernel;
+/* For the context's life. E_COMPILER: it does not compile, or there is no compiler; E_USAGE: the name is taken, or something is wrong with it. */
+SPARTA_API SPARTA_MUST sparta_status sparta_kernel_register(sparta_ctx *cx, const sparta_kernel *kernel);
+/* The same from a file, whose first comment says the fields: "sparta kernel", then lines "name: value". */
+SPARTA_API SPARTA_MUST sparta_status sparta_kernel_open(sparta_ctx *cx, const char *path);
+
 /* Plugins: a shared library for `sparta --plugin ./mine.so` defines this function, which the library does not have. The program calls it once; it
- * registers sparsifiers and may call everything of this header (examples/plugin.c). A plugin is trusted code. */
+ * registers sparsifiers or kernels and may call everything of this header (examples/plugin.c). A plugin is trusted code. */
 sparta_status sparta_plugin(sparta_ctx *cx);
 
 /* ------------------------------------------------------------------ files

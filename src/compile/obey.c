@@ -337,7 +337,7 @@ static sparta_status unknown_implement(const job *j, const char *name)
     return s;
 }
 
-/* What an implement clause asks for: a row, and words of a point, "RANGE=256 CL=2". */
+/* What an implement clause asks for: a row, and words of a point, "RANGE=256 CL=2"; or a kernel of a user's. */
 static sparta_status pin_implement(const job *j, const sp_schedule_clause *c, sp_effect *e)
 {
     const sp_implement *im = sp_implement_find(c->call.name);
@@ -345,8 +345,11 @@ static sparta_status pin_implement(const job *j, const sp_schedule_clause *c, sp
     if (clause(j, SP_CLAUSE_FORMAT))
         return sp_fail(j->cx, SPARTA_E_USAGE,
                        "'%.100s': format and implement both say what runs the layer; leave one out", j->name);
+    const int user = sp_implement_user_place(j->cx, c->call.name);
+    if (user >= 0) im = &sp_implement_user;
     if (!im || !runs_layers(im)) return unknown_implement(j, c->call.name);
     sp_text_init(&words, j->cx);
+    if (user >= 0) sp_text_printf(&words, c->call.n ? "USER=%d " : "USER=%d", user);
     for (int i = 0; i < c->call.n; i++) {
         const sp_schedule_arg *a = &c->call.arg[i];
         sp_text_printf(&words, "%s%s%s%s", i ? " " : "", a->name ? a->name : "", a->name ? "=" : "", a->text);

@@ -9,5 +9,9 @@ sparta_status sp_implement_write(const char *kernel, const char *nest, sp_target
                                  sp_text *out) SP_MUST;
 /* The C text of kernel "stored" for its parameters. */
 sparta_status sp_implement_write_stored(const char *parameters, sp_target target, sp_text *out) SP_MUST;
+/* The same for a kernel of a user's, behind the #defines; which of them take the weight of a task. */
+sparta_status sp_implement_write_user(const char *name, size_t length, sp_target target,
+                                      sp_text *out) SP_MUST;
+sparta_status sp_implement_users(sparta_ctx *cx, const sparta_tensor *w, sp_task *t) SP_MUST;
 
 #endif

@@ -204,7 +204,8 @@ sparta_status sp_implement_task(sparta_ctx *cx, const sp_node *n, sp_target targ
     t.each = t.each && !t.generated; /* a nest says all axes, and is timed with them */
     const bool weight = sp_implement_weight(n, &w);
     if (weight) t.present = present_in(n->in[0]);
-    const sparta_status s = weight ? look_at_weight(cx, &w, &t) : SPARTA_OK;
+    sparta_status s = weight ? look_at_weight(cx, &w, &t) : SPARTA_OK;
+    if (weight && s == SPARTA_OK) s = sp_implement_users(cx, &w, &t);
     t.library = t.mask && sp_implement_library(target);
     if (s == SPARTA_OK)
         *out = t;

@@ -11,6 +11,7 @@
  *     pairs     Linear   rows of one length two by two, in ranges of inputs    1x1, n:m, 2x1: no zero, no surprising loop
  *     dense4    Linear   the same strips with all blocks                      the dense competitor
  *     onednn    Linear   dense rows, by oneDNN where it is found              the other dense competitor
+ *     user      Linear   weight in the format of a kernel that a user registered, by C text of his     where he says that it fits
  *     generated_linear   Linear   weight in any format that has levels, by code that room special writes for it     only where a schedule asks for a format that no other has
  *     walk      Linear   weight in any format, by the generic walker          the same, and where there is no code
  *     few_*     Linear   1 to 16 tokens in rows, the weight read once: bitmap, csr, strips of 16 rows, dense       memory-bound
@@ -73,7 +74,9 @@ struct sp_task {
         strip16_fill; /* slots that 16x1 strips would store over elements present; 0: not looked at, tokens are many */
     /* Share of the elements of the input that is thought to be there when it runs, since a Sparsify makes it; 0: all, as far as is known. */
     double present;
-    bool library;       /* other people's libraries may compete (sp_implement_library) */
+    const struct sp_user_kernels *user; /* what users registered with the context (user.c); NULL: nothing */
+    unsigned users;                     /* a bit for each of these that takes the weight */
+    bool library;                       /* other people's libraries may compete (sp_implement_library) */
     unsigned generated; /* a bit for each layout in which code for the node can be generated */
 };
 
@@ -89,7 +92,7 @@ typedef struct sp_implement {
     /* The #defines of its kernel: "FORM=1 CRD=2 EPILOGUE=v STAT=0"; NULL: none. */
     void (*parameters)(const struct sp_implement *im, const sp_task *t, sp_text *out);
     /* Of the weight; NULL: stored as it is. In it $CRD is the type that counts the inputs, $RANGE the knob of that name, $ASKED
-     * what a schedule asks for: sp_implement_print_format writes it out. */
+     * what a schedule asks for, $USER what a user's kernel does: sp_implement_print_format writes it out. */
     const char *format;
     /* Of the library that runs it, found at run time; NULL: ours. Part of the key of its times. */
     const char *(*version)(void);
@@ -157,6 +160,12 @@ static inline bool sp_implement_stores_any(const sp_implement *im)
 #define SP_KERNEL_TEXT 2048 /* the longest schedule */
 sparta_status sp_implement_ask(sparta_ctx *cx, const char *format, const char *kernel, sp_target target,
                                sp_task *t) SP_MUST;
+
+/* Of a task that the row `user` takes: what the kernel is called, and its format. */
+const char *sp_implement_user_name(const sp_task *t);
+const char *sp_implement_user_format(const sp_task *t);
+int sp_implement_user_place(sparta_ctx *cx,
+                            const char *name); /* USER of the kernel of that name; -1: there is none */
 
 /* What an implement takes as input i of a node: the slot of its kernel; the builtin takes rows of any type. NULL: no such operand. */
 const sp_slot *sp_implement_slot(const sp_implement *im, const sp_node *n, int i);

@@ -133,6 +133,8 @@ sparta_status sp_implement_write_stored(const char *parameters, sp_target target
     if (kernel) memcpy(words, kernel, n), words[n] = 0;
     define(parameters, "EPILOGUE=", out);
     define(parameters, "STAT=", out);
+    const char *user = value_of(parameters, "USER=", &n);
+    if (user) return sp_implement_write_user(user, n, target, out);
     return write_for(out->cx, format, kernel ? words : NULL, target, out);
 }
 

@@ -14,7 +14,7 @@ static bool same_storage(sp_format asked, const sp_format *has, bool widths)
 
 void sp_implement_print_format(const sp_implement *im, const sp_task *task, sp_text *out)
 {
-    for (const char *p = im->format; *p; p += strspn(p, "$ACDEGKNRS")) {
+    for (const char *p = im->format; *p; p += strspn(p, "$ACDEGKNRSU")) {
         const size_t plain = strcspn(p, "$");
         sp_text_put(out, p, plain);
         p += plain;
@@ -24,6 +24,8 @@ void sp_implement_print_format(const sp_implement *im, const sp_task *task, sp_t
             sp_text_printf(out, "%lld", (long long)sp_point_get(task->point, "RANGE", 128));
         else if (!strncmp(p, "$ASKED", 6))
             sp_text_printf(out, "%s", task->format);
+        else if (!strncmp(p, "$USER", 5))
+            sp_text_printf(out, "%s", sp_implement_user_format(task));
     }
 }
 
@@ -45,8 +47,8 @@ sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool w
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
         if (!im->format || !im->kernel || sp_implement_stores_any(im) || im->version ||
-            !sp_implement_in_lanes(im))
-            continue; /* what a schedule means does not depend on a library that may be here or not, nor on tokens */
+            im == &sp_implement_user || !sp_implement_in_lanes(im))
+            continue; /* what a format means does not depend on what may be here or not, nor on tokens */
         for (int p = 0; p < sp_implement_points(im); p++) {
             sp_task task = {.n = n, .k = k};
             sp_format has;

@@ -91,4 +91,21 @@ run 0 "compile with kernel { }" compile mlp.onnx --schedule k.sched --no-measure
 run 0 "its layers" inspect k.sparta --json; json "d['layers'][0]['implement'] == 'generated_linear' and 'one is generated' in d['layers'][0]['reason']" "one is generated"
 run 0 "its kernel" kernel show k.sparta --step /fc1/Gemm; has out "nest 0: m0 m1:64*2 n0 k0@segment.w.1 k1:4.unroll n1:4.unroll" "has the loops that were asked for"
 run 0 "it verifies" verify k.sparta --against mlp.onnx --schedule k.sched
+
+# ------------------------------------------------------------------ of a user
+run 0 "a pruned model" zoo mlp --prune 1x1:0.9 -o pruned.onnx
+printf 'tensor "fc1.weight" {\n    implement rows_of_csr\n}\n' > own.sched
+run 0 "compile --kernel" compile pruned.onnx --kernel "$root/examples/kernel.c" --schedule own.sched --no-measure --target avx512,avx2,portable -o own.sparta
+run 0 "its layers" inspect own.sparta --json; json "d['layers'][0]['implement'] == 'user'" "it runs the layer"
+run 0 "its text" kernel show own.sparta --step /fc1/Gemm; has out "splat(w[at])" "is in the package"
+run 0 "it verifies without it" verify own.sparta --against pruned.onnx
+SPARTA_TARGET=portable run 0 "it verifies without its code" verify own.sparta --against pruned.onnx
+run 2 "a kernel that nobody gave" compile pruned.onnx --schedule own.sched --no-measure -o x.sparta; complains "a kernel that nobody gave"
+sed 's/splat(w/2.f * splat(w/' "$root/examples/kernel.c" > wrong.c
+run 0 "a kernel that is wrong" compile pruned.onnx --kernel wrong.c --db wrong.db -o right.sparta; has err "kernel rows_of_csr disagrees with the reference" "is not used"
+run 3 "a kernel that is wrong, asked for and not timed" compile pruned.onnx --kernel wrong.c --schedule own.sched --no-measure -o x.sparta
+sed 's/const float \*w/const flaot *w/' "$root/examples/kernel.c" > bad.c
+run 1 "a kernel that does not compile" compile pruned.onnx --kernel bad.c -o x.sparta; has err "bad.c: kernel rows_of_csr" "names it"; has err "flaot" "says why"
+run 1 "a kernel that says nothing" compile pruned.onnx --kernel own.sched -o x.sparta; complains "a kernel that says nothing"
+gone x.sparta "nothing was written"
 finish

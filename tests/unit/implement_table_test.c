@@ -1,6 +1,7 @@
 /* Every row of implements.def on every target that fits, against the reference: patterns of zeros, ragged sizes, numbers of tokens and
  * epilogues, thousands of them drawn from one seed. Attention has a file of its own, and so has what is generated. (Slow: make test only.) */
 #include "implement_bed.h"
+#include "implement/generated.h"
 #include "panel/library.h"
 
 static int ran[32][SP_CPU_TARGETS]; /* by row of implements.def */
@@ -207,6 +208,7 @@ static void try_layer(const layer *l)
     ok(sp_implement_ask(cx, format, NULL, SP_TARGET_AVX2, &t));
     t.special &= format == formats[0] || !(l->act || l->residual || l->stat);
     t.library = true;
+    if (!(l->act || l->residual || l->stat)) ok(sp_implement_users(cx, &w, &t));
     int matched = 0;
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
@@ -241,6 +243,7 @@ static layer draw_layer(void)
 static void linear_agrees_with_the_reference(void **state)
 {
     (void)state;
+    if (!no_compiler) ok(sparta_kernel_open(cx, "examples/kernel.c"));
     for (int i = 0; i < 4000 / FEWER; i++) {
         const layer l = draw_layer();
         try_layer(&l);
