@@ -65,6 +65,11 @@ def spread(blocks, index):
     return select(blocks, index)
 
 
+def repeat(blocks, batch):
+    """For a batch whose items take turns with the patterns. The one that there is serves any number, which may be symbolic then."""
+    return blocks if blocks.patterns == 1 else spread(blocks, list(range(blocks.patterns)) * (batch // blocks.patterns))
+
+
 def shorten(blocks, columns):
     """The patterns without the columns from columns[p] on; blocks that lose all of theirs are gone."""
     height, width = blocks.block

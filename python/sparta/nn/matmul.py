@@ -1,11 +1,12 @@
 """SparseBatchMatMul: C = A B for batches of matrices, one of which is sparse."""
 
+import math
 from typing import Any
 
 import torch
 
 from ._mask import check_mask, choose_blocks
-from ._products import multiply, sample, spread
+from ._products import multiply, repeat, sample
 from .base import OperatorBase
 
 
@@ -92,7 +93,7 @@ class SparseBatchMatMul(OperatorBase):
         patterns = self._blocks.patterns
         if batch % patterns:
             raise ValueError(f"SparseBatchMatMul: a batch of {batch} with {patterns} masks; the batch is a multiple of them, or one mask serves all")
-        return spread(self._blocks, list(range(patterns)) * (batch // patterns))
+        return repeat(self._blocks, batch)
 
     def _values(self, given, blocks, lead, name):
         """The values of the sparse operand, which may come as they are or dense."""
@@ -115,7 +116,7 @@ class SparseBatchMatMul(OperatorBase):
                 f"SparseBatchMatMul: A is {tuple(a.shape)} and B {tuple(c.transpose(-1, -2).shape)}, as multiplied; the mask of C is "
                 f"{self._blocks.shape}"
             )
-        blocks = self._of_batch(lead.numel())
+        blocks = self._of_batch(math.prod(lead))
         flat = [x.reshape(-1, *x.shape[-2:]) if lead else x for x in (a, c)]
         values = sample(*flat, blocks)
         if bias is not None:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ._mask import check_mask, choose_blocks
-from ._products import softmax, spread
+from ._products import repeat, softmax
 from .base import OperatorBase
 
 
@@ -50,12 +50,12 @@ class SparseSoftmax(OperatorBase):
         if self.compressed or tuple(x.shape[-2:]) != blocks.shape:
             wanted = f"values {values}" if self.compressed else f"{blocks.shape}"
             raise ValueError(f"SparseSoftmax: the input is {tuple(x.shape)}; give {wanted}, with any dims before")
-        batch = x.shape[:-2].numel()
+        batch = math.prod(x.shape[:-2])
         if batch % blocks.patterns:
             raise ValueError(
                 f"SparseSoftmax: a batch of {batch} with {blocks.patterns} masks; the batch is a multiple of them, or one mask serves all"
             )
-        blocks = spread(blocks, list(range(blocks.patterns)) * (batch // blocks.patterns))
+        blocks = repeat(blocks, batch)
         flat = x.reshape(-1, *blocks.shape) if x.dim() > 2 else x
         return blocks.unpack(softmax(blocks.pack(flat), blocks, 1 / self.temperature)).reshape(x.shape)
 

@@ -1,0 +1,274 @@
+"""torch.compile(backend="sparta"): found by name, both modes against eager, open sizes without compiling again, weights and patterns that change, training,
+what falls back and is said once. "aot_eager" is all of torch's compiler but its C++; one check of each mode takes Inductor."""
+
+import gc
+import logging
+import os
+import subprocess
+import sys
+import tomllib
+import warnings
+
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+
+from common import ROOT, Tests, need, refused
+
+import sparta  # common.py says where it is
+import sparta.dynamo
+import sparta.nn
+import sparta.testing
+from sparta import _zeros
+
+tests = Tests()
+os.environ["XDG_CACHE_HOME"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = tests.work.name
+logging.getLogger("torch").setLevel(logging.ERROR)
+sparta.dynamo.register()
+torch.manual_seed(0)
+REWRITE = {"mode": "rewrite", "inner": "aot_eager"}
+
+
+class Turned(nn.Module):
+    """A layer as GPT-2 has it: the weight is (inputs, outputs)."""
+
+    def __init__(self, inputs, outputs, bias=True):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(inputs, outputs) / 16)
+        self.bias = nn.Parameter(torch.randn(outputs)) if bias else None
+
+    def forward(self, x):
+        flat = x.reshape(-1, x.shape[-1])
+        out = flat @ self.weight if self.bias is None else torch.addmm(self.bias, flat, self.weight)
+        return out.view(*x.shape[:-1], -1)
+
+
+def thin_(module, share=0.1):
+    with torch.no_grad():
+        module.weight.mul_(torch.rand_like(module.weight) < share)
+    return module
+
+
+def model():
+    """Masked, with zeros only, turned, packed, dense."""
+    layers = nn.Sequential(
+        nn.Linear(256, 512), nn.GELU(), thin_(nn.Linear(512, 256)), thin_(Turned(256, 256)), thin_(Turned(256, 256, False)),
+        nn.Linear(256, 256), nn.LayerNorm(256), nn.Linear(256, 8),
+    )  # fmt: skip
+    layers[5] = sparta.nn.SparseLinear(layers[5], pattern="4x1:0.9")
+    return sparta.sparsify_(layers, {"0": "4x1:0.9"}).eval()
+
+
+def compiled(module, options=REWRITE, **more):
+    torch._dynamo.reset()
+    counters.clear()
+    return torch.compile(module, backend="sparta", options=options, **more)
+
+
+def same(got, want, what="", atol=1e-4):
+    need(got.shape == want.shape and got.dtype == want.dtype, f"{what}: {got.shape} {got.dtype}")
+    need(torch.allclose(got, want, atol=atol, rtol=1e-3), f"{what} differs by {(got - want).abs().max()}")
+
+
+def rows():
+    gc.collect()
+    return {row["name"]: row for row in sparta.dynamo.report()}
+
+
+# ---------------------------------------------------------------- the backend
+def by_name():
+    """In a process that imported nothing of ours, from the entry point as pyproject.toml has it."""
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        points = tomllib.load(file)["project"]["entry-points"]["torch_dynamo_backends"]
+    folder = os.path.join(tests.work.name, "installed", "sparta-0.dist-info")
+    os.makedirs(folder)
+    with open(os.path.join(folder, "METADATA"), "w", encoding="utf-8") as file:
+        file.write("Metadata-Version: 2.1\nName: sparta\nVersion: 0\n")
+    with open(os.path.join(folder, "entry_points.txt"), "w", encoding="utf-8") as file:
+        file.write("[torch_dynamo_backends]\n" + "".join(f"{name} = {where}\n" for name, where in points.items()))
+    code = """if True:
+        import sys, torch
+        assert "sparta" in torch._dynamo.list_backends(exclude_tags=None) and "sparta" not in sys.modules
+        layer = torch.nn.Linear(256, 256)
+        with torch.no_grad():
+            layer.weight[torch.rand(256, 256) > 0.1] = 0
+            x = torch.randn(4, 256)
+            fast = torch.compile(layer, backend="sparta", options={"inner": "aot_eager"})
+            assert torch.allclose(fast(x), layer(x), atol=1e-4)
+        import sparta.dynamo
+        print([row["implement"] for row in sparta.dynamo.report()])
+    """
+    path = os.pathsep.join([os.path.dirname(folder), os.path.join(ROOT, "python")])
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    need(done.returncode == 0 and "linear_zeros" in done.stdout, done.stdout + done.stderr[-500:])
+
+
+def refusals():
+    x, layer = torch.randn(4, 256), nn.Linear(256, 256)
+    fails = torch._dynamo.exc.BackendCompilerFailed
+    for words, options in {"no mode 'fast'": {"mode": "fast"}, "knows no option 'inlet'": {"inlet": 1, "inner": "eager"}}.items():
+        try:
+            compiled(layer, options)(x)
+        except (ValueError, fails) as error:
+            need(words in str(error), error)
+        else:
+            raise AssertionError(f"{options} was accepted")
+
+
+# ---------------------------------------------------------------- rewrite
+def answers():
+    layers = model()
+    fast, x = compiled(layers, fullgraph=True), torch.randn(3, 5, 256)
+    with torch.no_grad():
+        same(fast(x), layers(x))
+    found = {name: row["implement"] for name, row in rows().items()}
+    wanted = {"0.weight": "linear_zeros", "2.weight": "linear_zeros", "3.weight": "linear_zeros", "4.weight": "linear_zeros", "7.weight": "dense"}
+    need(found == wanted, found)
+    need(all(row["reason"] for row in rows().values()), rows())
+    with torch.inference_mode():
+        same(fast(x), layers(x), "inference_mode")
+    for kind in (torch.float64, torch.bfloat16):
+        twin = model().to(kind)
+        with torch.no_grad():
+            same(compiled(twin)(x.to(kind)), twin(x.to(kind)), str(kind), 0.1 if kind == torch.bfloat16 else 1e-6)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        same(compiled(layers)(x), layers(x), "autocast", 0.1)
+
+
+def inductor():
+    layers, x = model(), torch.randn(12, 256)
+    fast = compiled(layers, {"mode": "rewrite"}, fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        same(fast(x), layers(x))
+        same(fast(torch.cat([x, x])), layers(torch.cat([x, x])), "another size")
+    need(counters["stats"]["unique_graphs"] == 1, counters["stats"])
+
+
+def sizes():
+    """One graph for all of them; without dynamic=True torch makes the second one open."""
+    layers = model()
+    for dynamic, graphs in ((True, 1), (None, 2)):
+        fast = compiled(layers, dynamic=dynamic)
+        with torch.no_grad():
+            for tokens in (6, 7, 19, 64, 130):
+                x = torch.randn(tokens, 256)
+                same(fast(x), layers(x), f"{tokens} tokens")
+        need(counters["stats"]["unique_graphs"] == graphs, counters["stats"])
+
+
+def changes():
+    """Whatever writes to a weight is seen, values and patterns, with the graph that there is."""
+    layers, x = model(), torch.randn(6, 256)
+    fast = compiled(layers)
+    other = model()
+
+    def optimizer():
+        step = torch.optim.SGD(layers[3].parameters(), lr=0.5)
+        with torch.enable_grad():
+            layers[3](x).square().mean().backward()
+        step.step()
+
+    ways = {
+        "values": lambda: layers[2].weight.mul_(2),
+        "a pattern with less": lambda: layers[2].weight[5:9].zero_(),
+        "a pattern with more": lambda: layers[2].weight[:, 3].fill_(0.5),
+        "an optimizer": optimizer,
+        "a checkpoint": lambda: layers.load_state_dict(other.state_dict()),
+        "another mask": lambda: layers[0].update_mask(sparta.testing.block_mask((512, 256), block=(4, 1), sparsity=0.8)),
+        "no zeros": lambda: layers[4].weight.normal_(),
+    }
+    with torch.no_grad():
+        same(fast(x), layers(x))
+        for what, change in ways.items():
+            change()
+            same(fast(x), layers(x), what, 1e-3)
+        graphs = counters["stats"]["unique_graphs"]
+        for k in range(2 * _zeros.TRIES):
+            layers[2].weight.normal_().mul_(torch.rand_like(layers[2].weight) < 0.1)
+            same(fast(x), layers(x), f"pattern {k}", 1e-3)
+    need(counters["stats"]["unique_graphs"] == graphs == 1, counters["stats"])
+
+
+def forgets():
+    """What was packed goes with the weight, and memory that another weight gets says nothing of it."""
+    gc.collect()
+    x = torch.randn(4, 256)
+    for _ in range(20):
+        weight = thin_(nn.Linear(256, 256)).weight.detach()
+        same(_zeros.linear_zeros(x, weight, None, None, False), x @ weight.t())
+    need(len(_zeros._known) < 20, f"{len(_zeros._known)} are remembered")
+
+
+def operators():
+    mask = sparta.testing.block_mask((256, 256), block=(4, 1), sparsity=0.9).bool()
+    x = torch.randn(3, 256, dtype=torch.float64, requires_grad=True)
+    for turned in (False, True):
+        weight = (torch.randn(256, 256, dtype=torch.float64) * mask).requires_grad_()
+        bias = torch.randn(256, dtype=torch.float64, requires_grad=True)
+        for given in (mask, None):
+            torch.library.opcheck(_zeros.linear_zeros, (x, weight, given, bias, turned))
+        with torch.enable_grad():
+            want = x @ torch.where(mask, weight, 0).t() + bias if not turned else x @ torch.where(mask, weight, 0) + bias
+            upstream = torch.randn_like(want)
+            wanted = torch.autograd.grad(want, (x, weight, bias), upstream)
+            got = torch.autograd.grad(_zeros.linear_zeros(x, weight, mask, bias, turned), (x, weight, bias), upstream)
+        for a, b, what in zip(got, wanted, ("x", "weight", "bias")):
+            same(a, b, f"gradient of {what}", 1e-9)
+    refused(RuntimeError, "takes 256 features", _zeros.linear_zeros, torch.randn(3, 5, device="meta"), weight.to("meta"), None, None, False)
+
+
+def training():
+    """Steps of AdamW, compiled and not: the same weights, and pruned ones stay 0."""
+    torch.manual_seed(1)
+    layers = model().train()
+    twin = model().train()
+    twin.load_state_dict(layers.state_dict())
+    data = [torch.randn(8, 256) for _ in range(4)]
+    fast = compiled(layers, dynamic=True)
+    for module, run in ((layers, fast), (twin, twin)):
+        optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
+        for x in data:
+            optimizer.zero_grad()
+            run(x).square().mean().backward()
+            optimizer.step()
+    for (name, a), b in zip(layers.named_parameters(), twin.parameters()):
+        same(a.detach(), b.detach(), name)
+    need(rows()["0.weight"]["implement"] == "linear_zeros", "the masked layer trains with its elements")
+    need(not bool(layers[0].weight[~layers[0].weight_mask].any()), "pruned weights moved")
+    need(counters["stats"]["unique_graphs"] == 1, counters["stats"])
+    with torch.no_grad():
+        x = data[0]
+        same(fast.eval()(x), layers.eval()(x), "eval after training", 1e-3)
+    frozen = model().requires_grad_(False)
+    x = torch.randn(5, 256, requires_grad=True)
+    grads = []
+    for run in (compiled(frozen), frozen):
+        grads += torch.autograd.grad(run(x).square().sum(), x)
+    same(*grads, "gradient through frozen layers", 1e-2)
+
+
+def said_once():
+    sparta.dynamo._told.clear()
+    layers = nn.Sequential(thin_(nn.Linear(256, 256)), nn.ReLU())
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            compiled(layers)(torch.randn(4, 256)).sum().backward()
+    told = [str(w.message) for w in heard if "sparta" in str(w.message)]
+    need(len(told) == 1 and "0.weight" in told[0] and "sparsify_" in told[0], told)
+
+
+for name, function in {
+    "found by name": by_name,
+    "refusals": refusals,
+    "operators with zeros": operators,
+    "what was packed is forgotten": forgets,
+    "rewrite: answers": answers,
+    "rewrite: Inductor": inductor,
+    "rewrite: sizes without compiling again": sizes,
+    "rewrite: weights and patterns that change": changes,
+    "rewrite: training": training,
+    "rewrite: what falls back is said once": said_once,
+}.items():
+    tests.check(name, function)
+sys.exit(tests.finish())
