@@ -58,7 +58,7 @@ class Binary(Distribution):
 setup(
     version=version(),
     distclass=Binary,
-    packages=["sparta", "sparta.compat", "sparta.dynamo", "sparta.nn"],
+    packages=["sparta", "sparta.compat", "sparta.dynamo", "sparta.nn", "sparta.prune"],
     package_dir={"": "python"},
     package_data={"sparta": ["py.typed"]},
     cmdclass={"build_py": Build, "bdist_wheel": Wheel},

@@ -20,7 +20,7 @@ from .package import Package, compile, inspect, load, propagate, save_arrays
 from .schedule import Schedule
 
 if TYPE_CHECKING:  # what __getattr__ finds
-    from . import attention, compat, masked, nn, patterns, sparsifiers, tensors, testing
+    from . import attention, compat, masked, nn, patterns, prune, sparsifiers, tensors, testing
     from ._loops import iter
     from .compact import compact_
     from .model_schedule import create_schedule
@@ -63,7 +63,7 @@ _LATER = {
     ),
     "tuning": ("build", "tune"),
 }
-_MODULES = ("attention", "compat", "masked", "nn", "patterns", "sparsifiers", "tensors", "testing")
+_MODULES = ("attention", "compat", "masked", "nn", "patterns", "prune", "sparsifiers", "tensors", "testing")
 _WHERE = {name: module for module, names in _LATER.items() for name in names}
 
 __version__ = version()

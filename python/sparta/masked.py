@@ -9,7 +9,8 @@ Three things keep a pruned weight at 0, and none of them is in the user's loop:
 - After a step of any torch.optim optimizer the weights that it holds are set to 0 where they are pruned: momentum from before the mask moves them
   although their gradient is 0. So what is saved is what runs.
 - Loading, eval() and update_mask do the same.
-Outside of training the stored weight is used as it is: no slower than the module it was.
+Outside of training the stored weight is used as it is: no slower than the module it was. So it is in training while a module is `open`: its gradient
+is then that of every element, by which sparta.prune sees what should come back; it takes what is pruned out of the gradient before a step.
 
 A MaskedLinear may train in blocks (train_in): its elements are picked out of the weight in every forward, the products and their gradients are
 sparse, and the Parameter, its gradient and the optimizer know nothing of it.
@@ -45,6 +46,7 @@ class Masked(nn.Module):
     weight_mask: torch.Tensor
     pattern: str | None = None  # as it was asked for; None: the mask was given
     reason: str = ""  # why it runs as it does, where build_ left it here
+    open: bool = False  # the gradient of what is pruned is computed, too
 
     def update_mask(self, mask: Any) -> None:
         """Another mask. The Parameter and the optimizer's state stay; elements that come back begin at 0."""
@@ -74,6 +76,10 @@ class Masked(nn.Module):
             gone = distribute_tensor(gone, weight.device_mesh, weight.placements, src_data_rank=None).to_local()
             weight = weight.to_local()
         weight.masked_fill_(gone, 0)
+
+    def _hides(self) -> bool:
+        """Must forward mask the weight, for the sake of its gradient?"""
+        return self.training and not self.open and torch.is_grad_enabled()
 
     def density(self) -> float:
         return float(self.weight_mask.sum()) / max(self.weight_mask.numel(), 1)
@@ -159,7 +165,7 @@ class MaskedLinear(Masked, nn.Linear):
         return self
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if self.training and torch.is_grad_enabled():
+        if self._hides():
             if self._way is not None:
                 blocks, places, slots, count = self._way
                 values = _Pick.apply(self.weight, places, slots, count).view(-1, *blocks.block)
@@ -170,14 +176,14 @@ class MaskedLinear(Masked, nn.Linear):
 
 class MaskedConv2d(Masked, nn.Conv2d):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        weight = self.masked_weight() if self.training and torch.is_grad_enabled() else self.weight
+        weight = self.masked_weight() if self._hides() else self.weight
         return self._conv_forward(input, weight, self.bias)
 
 
 class MaskedEmbedding(Masked, nn.Embedding):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         rows = super().forward(input)
-        if self.training and torch.is_grad_enabled():
+        if self._hides():
             # The rows are masked, not the table: cheaper, and sparse gradients stay sparse.
             return torch.where(F.embedding(input, self.weight_mask), rows, 0)
         return rows
@@ -222,7 +228,7 @@ def unmask_(module: Any) -> nn.Module:
     """An ordinary module again, with zeros in its weight. In place; returns it."""
     module.zero_pruned_()
     del module.weight_mask
-    for name in ("pattern", "reason", "format", "measured", "_running", "_way"):
+    for name in ("pattern", "reason", "open", "format", "measured", "_running", "_way"):
         module.__dict__.pop(name, None)
     _ALIVE.discard(module)
     module.__class__ = _PLAIN[type(module)]

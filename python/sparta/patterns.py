@@ -137,11 +137,47 @@ class Pattern:
         if self.below is not None:
             return ~(weight.detach().abs() < self.below)
         with torch.no_grad():
-            sizes = weight.detach().reshape(weight.shape[0], weight.shape[1], -1).double().abs()
+            sizes = weight.detach().double().abs()
             # What cannot be compared stays as long as possible.
-            sizes = sizes.masked_fill(sizes.isnan(), math.inf)
-            stays = _groups(sizes, self) if self.of else _blocks(sizes, self)
-        return stays.reshape(weight.shape)
+            return self.stays(sizes.masked_fill(sizes.isnan(), math.inf))
+
+    def stays(self, scores: torch.Tensor) -> torch.Tensor:
+        """The same by scores in place of magnitudes, one for each element: what scores more stays. They may be negative."""
+        seen = _seen(scores)
+        if self.of:
+            return _groups(seen, self).reshape(scores.shape)
+        if not needed(seen.numel(), self.sparsity):
+            return torch.ones(scores.shape, dtype=torch.bool, device=scores.device)
+        score, weight = self.blocks(scores)
+        return self.spread(largest(score, weight, needed(seen.numel(), self.sparsity)), scores.shape)
+
+    def blocks(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of each block the mean score, and how many elements it has; not for n:m."""
+        seen = _seen(scores)
+        block = self._block(seen.shape)
+        tiles, weights = _tiles(seen, block), self.sizes(scores.shape).to(seen)
+        # One element of every block after the other: the order of the C pruner, and so its sums to the last bit.
+        total = torch.zeros_like(weights)
+        for element in tiles.unbind(-1):
+            total += element
+        return total / weights, weights
+
+    def sizes(self, shape: tuple[int, ...] | torch.Size) -> torch.Tensor:
+        """How many elements each block of a weight of this shape has; at the edges fewer."""
+        size = (shape[0], shape[1], math.prod(shape[2:]))
+        rows, cols, places = (torch.tensor([min(b, n - i) for i in range(0, n, b)], dtype=torch.float64) for b, n in zip(self._block(size), size))
+        return rows[:, None, None] * cols[None, :, None] * places
+
+    def spread(self, blocks: torch.Tensor, shape: tuple[int, ...] | torch.Size) -> torch.Tensor:
+        """What is said of each block, said of each element of a weight of this shape."""
+        size = (shape[0], shape[1], math.prod(shape[2:]))
+        for i, (b, n) in enumerate(zip(self._block(size), size)):
+            blocks = blocks.repeat_interleave(b, i).narrow(i, 0, n)
+        return blocks.reshape(shape)
+
+    def _block(self, size) -> tuple[int, int, int]:
+        """Rows and cols are whole filters and channels: all places of the window."""
+        return self.block[0] or size[0], self.block[1] or size[1], size[2] if 0 in self.block else 1
 
 
 def mask(weight: torch.Tensor, pattern: str | Pattern) -> torch.Tensor:
@@ -153,7 +189,11 @@ def mask(weight: torch.Tensor, pattern: str | Pattern) -> torch.Tensor:
     return Pattern.parse(pattern).mask(weight)
 
 
-# ---------------------------------------------------------------- choices, of magnitudes (outputs, inputs, places)
+# ---------------------------------------------------------------- choices, of scores (outputs, inputs, places)
+def _seen(scores: torch.Tensor) -> torch.Tensor:
+    return scores.reshape(scores.shape[0], scores.shape[1], -1).double()
+
+
 def _tiles(x: torch.Tensor, block) -> torch.Tensor:
     """(blocks along each dimension, elements of a block in their order), with zeros over the edge."""
     pads = [-size % b for size, b in zip(x.shape, block)]
@@ -164,38 +204,35 @@ def _tiles(x: torch.Tensor, block) -> torch.Tensor:
     return x.permute(0, 2, 4, 1, 3, 5).flatten(3)
 
 
-def _needed(count: int, sparsity: float) -> int:
+def needed(count: int, sparsity: float) -> int:
     """Elements that must go; rounding of the product must not ask for one more."""
     return max(0, min(math.ceil(sparsity * count - count * 1e-12 - 1e-9), count))
 
 
-def _blocks(sizes: torch.Tensor, p: Pattern) -> torch.Tensor:
-    need = _needed(sizes.numel(), p.sparsity)
-    if not need:
-        return torch.ones_like(sizes, dtype=torch.bool)
-    whole = 0 in p.block
-    block = (*(b or size for b, size in zip(p.block, sizes.shape)), sizes.shape[2] if whole else 1)
-    tiles = _tiles(sizes, block)
-    weights = _tiles(torch.ones_like(sizes), block).sum(-1)
-    # One element of every block after the other: the order of the C pruner, and so its sums to the last bit.
-    total = torch.zeros_like(weights)
-    for element in tiles.unbind(-1):
-        total += element
-    order = torch.sort((total / weights).flatten(), stable=True).indices
-    before = weights.flatten()[order].cumsum(0) - weights.flatten()[order]
-    stays = torch.empty(weights.numel(), dtype=torch.bool, device=sizes.device)
+def largest(scores: torch.Tensor, weights: torch.Tensor, need: int) -> torch.Tensor:
+    """Which blocks stay when those with the lowest scores go until at least `need` elements went; of equals the first goes."""
+    flat, each = scores.flatten(), weights.flatten()
+    if need <= 0 or not len(flat):
+        return torch.ones(scores.shape, dtype=torch.bool, device=scores.device)
+    if bool((each == each[0]).all()):
+        # The k-th lowest is found without sorting; of its equals the first go.
+        count = min(math.ceil(need / float(each[0])), len(flat))
+        last = torch.kthvalue(flat, count).values
+        equal = flat == last
+        stays = (flat > last) | (equal & (equal.cumsum(0) > count - (flat < last).sum()))
+        return stays.reshape(scores.shape)
+    order = torch.sort(flat, stable=True).indices
+    before = each[order].cumsum(0) - each[order]
+    stays = torch.empty(len(flat), dtype=torch.bool, device=scores.device)
     stays[order] = before >= need
-    grid = stays.reshape(weights.shape)
-    for i, (b, size) in enumerate(zip(block, sizes.shape)):
-        grid = grid.repeat_interleave(b, i).narrow(i, 0, size)
-    return grid
+    return stays.reshape(scores.shape)
 
 
 def _groups(sizes: torch.Tensor, p: Pattern) -> torch.Tensor:
     axis = 0 if p.along_out else 1
     lines = sizes.movedim(axis, -1)
     # What lies over the edge goes first.
-    lines = torch.nn.functional.pad(lines, (0, -lines.shape[-1] % p.of), value=-1.0)
+    lines = torch.nn.functional.pad(lines, (0, -lines.shape[-1] % p.of), value=-math.inf)
     groups = lines.unflatten(-1, (-1, p.of))
     order = torch.sort(groups, dim=-1, stable=True).indices
     stays = torch.zeros_like(groups, dtype=torch.bool).scatter(-1, order[..., p.of - p.keep :], True)
