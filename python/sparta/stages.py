@@ -213,7 +213,7 @@ class Report(list):
     def __str__(self) -> str:
         head = list(self.columns)
         body = [[_shown(key, row[key]) for key in self.columns.values()] for row in self]
-        right = [key in ("density", "us", "dense_us") for key in self.columns.values()]
+        right = [key in ("density", "norm_kept", "error", "us", "dense_us") for key in self.columns.values()]
         widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
         lines = [
             "  ".join(cell.rjust(w) if number else cell.ljust(w) for cell, w, number in zip(row, widths, right)).rstrip() for row in [head, *body]
@@ -228,12 +228,15 @@ class Report(list):
         return "\n".join(lines)
 
 
+_DIGITS = {"density": 2, "norm_kept": 3, "error": 3}
+
+
 def _shown(key: str, value) -> str:
     if value is None:
         return ""
     if isinstance(value, (list, tuple)):
         return "x".join(map(str, value))
-    return f"{value:.{2 if key == 'density' else 0}f}" if isinstance(value, float) else str(value)
+    return f"{value:.{_DIGITS.get(key, 0)}f}" if isinstance(value, float) else str(value)
 
 
 def report(model: nn.Module) -> Report:

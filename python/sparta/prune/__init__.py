@@ -10,6 +10,7 @@ Masks are those of sparta.sparsify_: same Parameters, same names, pruned weights
 from ..compat.apex import ASP
 from .callbacks import lightning_callback, trainer_callback
 from .config import Config, read
+from .one_shot import one_shot
 from .pruner import Pruner, prepare_pruning
 
-__all__ = ["ASP", "Config", "Pruner", "lightning_callback", "prepare_pruning", "read", "trainer_callback"]
+__all__ = ["ASP", "Config", "Pruner", "lightning_callback", "one_shot", "prepare_pruning", "read", "trainer_callback"]

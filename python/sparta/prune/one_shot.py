@@ -1,0 +1,295 @@
+"""After training, with a little data: each layer is pruned once so that its output changes little on the inputs that it meets.
+
+    magnitude   |w|, needs no data
+    wanda       |w| times the norm of its input, compared within each row of blocks (Sun et al., 2023)
+    sparsegpt   w^2 over what the inverse Hessian says that its loss costs; what stays makes up for what goes (Frantar and Alistarh, 2023)
+
+Layer by layer in the order in which the model calls them. H = X'X is kept of as many layers at a time as fit into max_memory; later ones meet the
+inputs that the pruned ones before them give. With U upper, H^-1 = U'U (by one factorisation: H = R R' with R upper, U = R^-1), column by column:
+
+    err = (w - kept w) / U[i,i]          w[:, i:] -= err U[i, i:]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from .. import _layers
+from ..masked import CLASSES, Masked, mask_
+from ..patterns import Pattern, largest, needed
+from ..stages import Report
+
+__all__ = ["METHODS", "one_shot"]
+
+METHODS = ("magnitude", "wanda", "sparsegpt")
+_COLUMNS = 128  # of a step of SparseGPT
+_DAMP = 0.01  # of the mean of H's diagonal
+_SAMPLE = 512  # inputs of a layer on which its error is measured
+
+
+@dataclasses.dataclass
+class _Seen:
+    """What one layer met."""
+
+    hessian: torch.Tensor | None  # X'X; None: the norms are enough
+    squares: torch.Tensor
+    sample: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    rows: int = 0
+
+    def add(self, x: torch.Tensor) -> None:
+        x = x.detach().reshape(-1, x.shape[-1]).float()
+        if self.hessian is not None:
+            self.hessian.addmm_(x.T, x)
+        self.squares += x.square().sum(0)
+        if self.rows < _SAMPLE:
+            self.sample.append(x[: _SAMPLE - self.rows].clone())
+        self.rows += len(x)
+
+
+# ---------------------------------------------------------------- which stay
+def _by_rows(pattern: Pattern, scores: torch.Tensor) -> torch.Tensor:
+    """The pattern within each row of blocks: the same share of every one goes. Whole rows and columns are compared as they are."""
+    if pattern.of or 0 in pattern.block:
+        return pattern.stays(scores)
+    score, weight = (x[:, :, 0] for x in pattern.blocks(scores))
+    order = torch.sort(score, dim=1, stable=True).indices
+    held = weight.gather(1, order)
+    need = torch.tensor([needed(int(n), pattern.sparsity) for n in weight.sum(1).tolist()], device=scores.device)
+    stays = torch.empty_like(score, dtype=torch.bool).scatter(1, order, held.cumsum(1) - held >= need[:, None])
+    return pattern.spread(stays[:, :, None], scores.shape)
+
+
+def _factor(hessian: torch.Tensor) -> torch.Tensor:
+    """U, upper, with H^-1 = U'U; more is added to the diagonal where rounding leaves H no longer positive."""
+    mean = float(hessian.diagonal().mean())
+    for damp in (_DAMP, 10 * _DAMP, 1.0):
+        damped = hessian + damp * mean * torch.eye(len(hessian), device=hessian.device)
+        lower, failed = torch.linalg.cholesky_ex(damped.flip(0, 1))
+        if not int(failed):
+            eye = torch.eye(len(hessian), device=hessian.device)
+            return torch.linalg.solve_triangular(lower.flip(0, 1), eye, upper=True)
+    raise ValueError("its inputs cannot be factored; are they finite?")
+
+
+def _sparsegpt(weight: torch.Tensor, hessian: torch.Tensor, pattern: Pattern) -> tuple[torch.Tensor, torch.Tensor]:
+    """The mask and the weight that goes with it."""
+    w, h = weight.float().clone(), hessian.clone()
+    dead = h.diagonal() == 0
+    h.diagonal()[dead] = 1
+    w[:, dead] = 0
+    u = _factor(h)
+    cost = u.diagonal().square()
+    along = pattern.of if pattern.of and not pattern.along_out else 0
+    stays = torch.ones_like(w, dtype=torch.bool)
+    if 0 in pattern.block and not pattern.of:
+        stays = pattern.stays(w.square() / cost)
+    wide = math.lcm(along or max(pattern.block[1], 1), 1)
+    wide *= max(_COLUMNS // wide, 1)
+    for c in range(0, w.shape[1], wide):
+        part, square = w[:, c : c + wide].clone(), u[c : c + wide, c : c + wide]
+        if not along and not (0 in pattern.block and not pattern.of):
+            stays[:, c : c + wide] = pattern.stays(part.square() / cost[c : c + wide])
+        errors = torch.zeros_like(part)
+        for i in range(part.shape[1]):
+            if along and i % along == 0:
+                group = slice(i, i + along)
+                stays[:, c + i : c + i + along] = pattern.stays(part[:, group].square() / cost[c + i : c + i + along])
+            keep = torch.where(stays[:, c + i], part[:, i], 0)
+            errors[:, i] = (part[:, i] - keep) / square[i, i]
+            part[:, i + 1 :] -= errors[:, i, None] * square[i, i + 1 :]
+            part[:, i] = keep
+        w[:, c : c + wide] = part
+        w[:, c + wide :] -= errors @ u[c : c + wide, c + wide :]
+    return stays, w.masked_fill(~stays, 0)
+
+
+# ---------------------------------------------------------------- what is met
+def _batches(data: Any) -> list[Any]:
+    """A tensor or a dict is one batch; a list or a loader has several."""
+    if data is None:
+        return []
+    return [data] if isinstance(data, (torch.Tensor, dict)) or hasattr(data, "keys") else list(data)
+
+
+def _watch(model: nn.Module, layers: dict[str, Any], batches: list[Any], see: Callable[[str, torch.Tensor], None]) -> None:
+    """The inputs of the layers while the model runs on the data."""
+
+    def hook(name: str):
+        return lambda module, args: see(name, args[0])
+
+    handles = [module.register_forward_pre_hook(hook(name)) for name, module in layers.items()]
+    try:
+        for batch in batches:
+            _layers.run(model, batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _order(model: nn.Module, layers: dict[str, Any], batches: list[Any]) -> list[str]:
+    """As the model calls them; those that it does not are refused."""
+    called: dict[str, None] = {}
+    _watch(model, layers, batches[:1], lambda name, x: called.setdefault(name))
+    for name in layers:
+        if name not in called:
+            raise ValueError(f"one_shot: the data does not reach {name!r}; leave it out with excluded, or prune it by magnitude")
+    return list(called)
+
+
+def _groups(names: list[str], layers: dict[str, Any], method: str, most: int) -> Iterable[list[str]]:
+    """As many at a time as what is kept of them fits into memory."""
+    group: list[str] = []
+    size = 0
+    for name in names:
+        k = layers[name].weight.shape[1]
+        need = 4 * k * ((k if method == "sparsegpt" else 1) + _SAMPLE)
+        if group and size + need > most:
+            yield group
+            group, size = [], 0
+        group.append(name)
+        size += need
+    if group:
+        yield group
+
+
+def _meet(model: nn.Module, layers: dict[str, Any], batches: list[Any], method: str) -> dict[str, _Seen]:
+    met = {}
+    for name, module in layers.items():
+        k, device = module.in_features, module.weight.device
+        hessian = torch.zeros(k, k, device=device) if method == "sparsegpt" else None
+        met[name] = _Seen(hessian, torch.zeros(k, device=device))
+    _watch(model, layers, batches, lambda name, x: met[name].add(x))
+    for name, seen in met.items():
+        if not bool(torch.isfinite(seen.squares).all()):
+            raise ValueError(f"one_shot: {name!r} meets inputs that are not finite")
+    return met
+
+
+# ---------------------------------------------------------------- pruning
+def _prune(name: str, module: Any, method: str, pattern: Pattern, seen: _Seen | None) -> dict[str, Any]:
+    """One layer; its row of the report."""
+    weight = _layers.weight_of(module)
+    made = weight
+    if method == "magnitude" or seen is None:
+        stays = pattern.mask(weight)
+    elif method == "wanda":
+        stays = _by_rows(pattern, weight.double().abs() * seen.squares.double().sqrt())
+    else:
+        try:
+            stays, made = _sparsegpt(weight, seen.hessian, pattern)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise ValueError(f"one_shot: {name!r}: {error}") from None
+    left = made.to(weight.dtype).masked_fill(~stays, 0)
+    return {
+        "name": name,
+        "shape": list(weight.shape),
+        "pattern": str(pattern),
+        "density": float(stays.double().mean()),
+        "norm_kept": float(weight[stays].double().norm() / weight.double().norm().clamp(min=1e-300)),
+        "error": _error(seen, weight, left),
+        "mask": stays,
+        "weight": left,
+    }
+
+
+def _error(seen: _Seen | None, weight: torch.Tensor, left: torch.Tensor) -> float | None:
+    """|X (W - W')| / |X W| on a sample of the inputs."""
+    if seen is None or not seen.sample:
+        return None
+    x = torch.cat(seen.sample).double()
+    whole = (x @ weight.double().T).norm()
+    return float((x @ (weight - left).double().T).norm() / whole.clamp(min=1e-300))
+
+
+def _commit(model: nn.Module, found: dict[str, Any], row: dict[str, Any], pattern: Pattern) -> None:
+    stays, left = row.pop("mask"), row.pop("weight")
+    others = next((names for names in _layers.shared(model).values() if row["name"] in names), [row["name"]])
+    for other in others:
+        _layers.settle_(found[other])
+        mask_(found[other], stays, str(pattern), other)
+    with torch.no_grad():
+        found[row["name"]].weight.copy_(left)
+
+
+def _wanted(model: nn.Module, pattern: Pattern, excluded: Any, linear: bool) -> dict[str, Any]:
+    found = _layers.layers(model)
+    left = {name for glob in ([excluded] if isinstance(excluded, str) else excluded) for name in _layers.matching(list(found), glob)}
+    tables = {id(m._parameters.get("weight")) for m in found.values() if isinstance(m, nn.Embedding)}
+    wanted: dict[str, Any] = {}
+    for name, m in found.items():
+        if _layers.is_packed(m):
+            raise ValueError(f"one_shot: {name!r} is built; sparta.unbuild_(model) goes back to the training form")
+        kinds = (nn.Linear,) if linear else (nn.Linear, nn.Conv2d)
+        weight: Any = m._parameters.get("weight")
+        once = not any(other._parameters.get("weight") is weight for other in wanted.values())
+        if isinstance(m, kinds) and name not in left and id(weight) not in tables and once and (type(m) in CLASSES or isinstance(m, Masked)):
+            _layers.need_weight("one_shot", name, m)
+            if pattern.fits(m.weight.shape):
+                wanted[name] = m
+    if not wanted:
+        raise ValueError(f"one_shot: the model has no layer that is left to prune and into which a block of {pattern} fits")
+    return wanted
+
+
+def one_shot(
+    model: nn.Module,
+    data: Any = None,
+    method: str = "magnitude",
+    pattern: str | Pattern = "2:4",
+    *,
+    excluded: Any = (),
+    max_memory: int = 1 << 30,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Report:
+    """Prunes a trained model in place and gives it masks (sparta.masked). Returns a row for each layer: density, norm_kept, error of its output.
+
+    data: inputs of the model, as a tensor, a dict of named ones, or a list or loader of such; magnitude needs none. wanda and sparsegpt are for
+    linear layers. excluded: globs of layers to leave. progress(done, all, layer) is called after each.
+
+    >>> model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8))
+    >>> print([row["density"] for row in one_shot(model, torch.randn(64, 16), "sparsegpt", "2:4")])
+    [0.5, 0.5]
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"one_shot: a torch.nn.Module is needed, not {type(model).__name__}")
+    if method not in METHODS:
+        raise ValueError(f"one_shot: method {method!r} is not known; there are {', '.join(METHODS)}")
+    pattern = Pattern.parse(pattern)
+    if pattern.below is not None and method != "magnitude":
+        raise ValueError(f"one_shot: {pattern} is a magnitude; {method} needs a pattern such as 4x1:0.9 or 2:4")
+    batches = _batches(data)
+    if method != "magnitude" and not batches:
+        raise ValueError(f"one_shot: {method} looks at what layers meet; give data")
+    found: dict[str, Any] = _layers.layers(model)
+    layers = _wanted(model, pattern, excluded, method != "magnitude")
+    _check(layers, pattern)
+    names = _order(model, layers, batches) if batches else list(layers)
+    rows: list[dict[str, Any]] = []
+    for group in _groups(names, layers, method, max_memory):
+        met = _meet(model, {name: layers[name] for name in group if isinstance(layers[name], nn.Linear)}, batches, method)
+        for name in group:
+            rows.append(_prune(name, layers[name], method, pattern, met.pop(name, None)))
+            _commit(model, found, rows[-1], pattern)
+            if progress:
+                progress(len(rows), len(names), name)
+    columns = {"layer": "name", "shape": "shape", "pattern": "pattern", "density": "density", "norm kept": "norm_kept", "error": "error"}
+    return Report(rows, columns)
+
+
+def _check(layers: dict[str, Any], pattern: Pattern) -> None:
+    """What can be wrong with weights, before any is changed."""
+    for name, module in layers.items():
+        weight = _layers.weight_of(module)
+        if not bool(torch.isfinite(weight).all()):
+            raise ValueError(f"one_shot: the weight of {name!r} is not finite")
+        if pattern.below is not None or pattern.of:
+            continue
+        sizes = pattern.sizes(weight.shape)
+        if not bool(largest(sizes, sizes, needed(weight.numel(), pattern.sparsity)).any()):
+            raise ValueError(f"one_shot: {name!r} would become empty at {pattern}; lower the sparsity, or leave it out with excluded")
