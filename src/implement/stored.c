@@ -79,7 +79,8 @@ static void sums_text(const sp_special *s, sp_text *out)
             out, "        for (long t = 16 * p->vector0; t < 16 * (p->vector0 + p->vectors); t += LANES)\n");
         sp_text_printf(out, "            store(p->e.y + row * SP_PANEL + t, splat(0.f));\n");
     }
-    for (int i = 0; i < s->nests; i++) sp_text_printf(out, "    sp_special_%d(&a);\n", i);
+    for (int i = 0; i < s->nests; i = sp_special_group(s, i))
+        sp_text_printf(out, "    sp_special_%d(&a);\n", i);
     sp_text_printf(out, "}\n\n");
 }
 

@@ -235,6 +235,7 @@ sparta_status sp_special_code(sp_special_kernel *k, const sp_object *o, const ch
 {
     for (int i = 0; i < k->s->nests; i++) {
         char symbol[64];
+        if (k->s->nest[i]->joined) continue;
         snprintf(symbol, sizeof symbol, "%s%d", prefix, i);
         void *address = sp_jit_symbol(o, symbol);
         if (!address) return sp_fail(k->s->cx, SPARTA_E_INTERNAL, "expression: the code has no %s", symbol);
@@ -405,18 +406,32 @@ bool sp_special_clears(const sp_special *s, int nest, int *operand)
     return begins(s, nest) && (!sp_special_stores(s, nest) || empty(s, s->nest[nest]));
 }
 
+/* Nests that are one function: their results begin before any of them runs. True: there is something to run. */
+static bool begin(const sp_special_kernel *k, int from, int to, double *work)
+{
+    const sp_special *s = k->s;
+    bool any = false;
+    int result;
+    *work = 0;
+    for (int i = from; i < to; i++) {
+        if (sp_special_clears(s, i, &result)) clear(k, result, s->statement[s->nest[i]->statement].reduce);
+        any |= !empty(s, s->nest[i]);
+        *work += work_of(k, s->nest[i]);
+    }
+    return any;
+}
+
 sparta_status sp_special_run(const sp_special_kernel *k, sp_pool *pool)
 {
     const sp_special *s = k->s;
-    for (int i = 0; i < s->nests; i++) {
-        const sp_special_nest *n = s->nest[i];
-        int result;
-        if (sp_special_clears(s, i, &result)) clear(k, result, s->statement[n->statement].reduce);
-        if (empty(s, n)) continue;
-        const bool shares = sp_special_shares(n);
+    for (int i = 0, next; i < s->nests; i = next) {
+        const bool shares = sp_special_shares(s->nest[i]);
         shared r = {.k = k, .nest = i, .workers = pool && shares ? sp_pool_threads(pool) : 1, .cuts = 1};
-        if (shares) r.cuts = 1 + (int)SP_MIN(work_of(k, n) / MOST_STEPS / r.workers, MOST_CUTS - 1);
-        if (r.workers > 1 && sp_special_temporaries(n))
+        double work;
+        next = sp_special_group(s, i);
+        if (!begin(k, i, next, &work)) continue;
+        if (shares) r.cuts = 1 + (int)SP_MIN(work / MOST_STEPS / r.workers, MOST_CUTS - 1);
+        if (r.workers > 1 && sp_special_temporaries(s->nest[i]))
             SP_TRY(run_private(&r, pool));
         else
             run_shared(&r, pool);

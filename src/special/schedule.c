@@ -693,6 +693,82 @@ static sparta_status apply_tensorize(work *w)
     return sp_fail_in(w->s->cx, "%s", w->step->text);
 }
 
+/* ------------------------------------------------------------------ nests that become one function */
+static int dim_of(const sp_special *s, int access, int index)
+{
+    const sp_special_access *a = &s->access[access];
+    for (int d = 0; d < s->operand[a->operand].rank; d++)
+        if (sp_special_plain(&a->axis[d]) == index) return d;
+    return -1;
+}
+
+/* What one of two nests writes the other has at the same value of the index, so that it does not matter which values come first. */
+static const char *touch_refused(const sp_special *s, const sp_special_nest *writes,
+                                 const sp_special_nest *other, int index, char why[160])
+{
+    const sp_special_use *t = sp_special_target(writes);
+    const int d = dim_of(s, t->access, index);
+    for (int u = 0; u < other->uses; u++) {
+        if (other->use[u].operand != t->operand || dim_of(s, other->use[u].access, index) == d) continue;
+        snprintf(why, 160, "%s is written by one nest and used by the other at other values of %s",
+                 s->operand[t->operand].name, s->index[index].name);
+        return why;
+    }
+    return NULL;
+}
+
+static const char *join_refused(const sp_special *s, int leader, int number, char why[160])
+{
+    const sp_special_nest *n = s->nest[number], *first = s->nest[leader];
+    const sp_special_loop *l = &n->loop[0];
+    int cleared;
+    if (!first->loops) return "the nest before has no loops";
+    const sp_special_loop *o = &first->loop[0];
+    if (o->over != SP_OVER_COUNT || !sp_special_same(l->digit, o->digit))
+        return "the nest before has another outermost loop";
+    if (l->bind != o->bind || l->vectors != o->vectors || l->threads != o->threads || l->temporaries ||
+        o->temporaries)
+        return "the nest before has it bound otherwise; say hfuse after what binds it, and the same for both";
+    if (n->bound[l->digit.index] != first->bound[l->digit.index])
+        return "the nest before has it bounded otherwise";
+    const bool clears = sp_special_clears(s, number, &cleared);
+    for (int m = leader; m < number; m++) {
+        const sp_special_nest *before = s->nest[m];
+        const char *refused = touch_refused(s, before, n, l->digit.index, why);
+        if (!refused) refused = touch_refused(s, n, before, l->digit.index, why);
+        if (refused) return refused;
+        for (int u = 0; clears && u < before->uses; u++)
+            if (before->use[u].operand == cleared)
+                return "its result is cleared before both run, and the nest before uses it";
+    }
+    return NULL;
+}
+
+static sparta_status apply_hfuse(work *w)
+{
+    char why[160];
+    int at, number = 0;
+    SP_TRY(find_loop(w, w->step->arg[0], &at));
+    const sp_special_loop *l = &w->n->loop[at];
+    if (at || l->over != SP_OVER_COUNT) REFUSE(w, "%s is not the outermost loop, over an index", l->name);
+    if (l->bind == SP_BIND_UNROLL || !sp_special_in_result(w->s, w->n, l->digit.index))
+        REFUSE(w,
+               "%s is unrolled, or the result does not have it: what is inside would not end with one of its "
+               "values",
+               l->name);
+    while (number < w->s->nests && w->s->nest[number] != w->n) number++;
+    int leader = number - 1;
+    while (leader > 0 && leader < w->s->nests && w->s->nest[leader]->joined) leader--;
+    if (!number || number == w->s->nests) return SPARTA_OK; /* the first: others join it */
+    const sp_special_loop *o = w->s->nest[leader]->loops ? &w->s->nest[leader]->loop[0] : NULL;
+    if (o && !sp_special_in_result(w->s, w->s->nest[leader], o->digit.index))
+        REFUSE(w, "the result of the nest before does not have %s", l->name);
+    const char *refused = join_refused(w->s, leader, number, why);
+    if (refused) REFUSE(w, "%s", refused);
+    w->n->joined = true;
+    return SPARTA_OK;
+}
+
 /* ------------------------------------------------------------------ texts */
 static const struct {
     const char *name;
@@ -752,6 +828,11 @@ static sparta_status apply_step(work *w)
 {
     const char *all[SP_COUNT(primitives)];
     char hint[SP_HINT];
+    for (int i = 0; i < w->s->nests; i++) {
+        const bool joined = i + 1 < w->s->nests && w->s->nest[i + 1]->joined;
+        if (w->s->nest[i] == w->n && (w->n->joined || joined))
+            REFUSE(w, "the nest is one function with another; say this before hfuse");
+    }
     for (size_t i = 0; i < SP_COUNT(primitives); i++) {
         all[i] = primitives[i].name;
         if (strcmp(primitives[i].name, w->step->name)) continue;
@@ -759,11 +840,12 @@ static sparta_status apply_step(work *w)
             REFUSE(w, "it has %d arguments; say %s", w->step->n, primitives[i].example);
         return primitives[i].apply(w);
     }
-    REFUSE(w, "there is no such primitive%s",
-           sp_did_you_mean(
-               w->step->name, all, (int)SP_COUNT(primitives),
-               " (reorder, split, fuse, pos, vectorize, unroll, threads, bound, precompute, tensorize)",
-               hint));
+    REFUSE(
+        w, "there is no such primitive%s",
+        sp_did_you_mean(
+            w->step->name, all, (int)SP_COUNT(primitives),
+            " (reorder, split, fuse, pos, vectorize, unroll, threads, bound, precompute, tensorize, hfuse)",
+            hint));
 }
 
 sparta_status sp_special_apply(sp_special *s, sp_special_nest *n, const char *text)
@@ -1071,12 +1153,58 @@ static sparta_status apply_default(sp_special *s, sp_special_nest *n, sp_target 
     return status;
 }
 
+/* "2:" or "*:" at p; the nest, or -1 for all. */
+static bool reads_nest(const char *p, int *nest, size_t *length)
+{
+    size_t n = 0;
+    int64_t v = 0;
+    while (p[n] >= '0' && p[n] <= '9' && n < 6) v = v * 10 + (p[n++] - '0');
+    if (!n && *p == '*') n = 1, v = -1;
+    if (!n || p[n] != ':') return false;
+    *nest = (int)v;
+    *length = n + 1;
+    return true;
+}
+
+/* The text with blanks in place of what is for other nests, so that places in messages stay. */
+static sparta_status text_for(sp_special *s, const char *text, int nest, char *out, bool *said, bool *named)
+{
+    int who = -1;
+    *said = *named = false;
+    for (size_t i = 0; (out[i] = text[i]);) {
+        size_t n = 0;
+        if (reads_nest(text + i, &who, &n)) {
+            *named |= who >= 0;
+            if (who >= s->nests)
+                return sp_fail(s->cx, SPARTA_E_USAGE, "schedule:%ld: there is no nest %d; there are %d",
+                               (long)i + 1, who, s->nests);
+            memset(out + i, ' ', n);
+            i += n;
+            continue;
+        }
+        while (text[i + n] && !strchr(" \n\t;", text[i + n])) n++;
+        if (!n) n = 1;
+        const bool mine = who < 0 || who == nest;
+        memcpy(out + i, text + i, n);
+        if (!mine) memset(out + i, ' ', n);
+        *said |= mine && !strchr(" \n\t;", text[i]);
+        i += n;
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status apply_own(sp_special *s, int nest, const char *text, sp_target target)
+{
+    bool said, named;
+    char *own = sp_arena_array(s->arena, strlen(text) + 1, 1);
+    SP_NEED(s->cx, own);
+    SP_TRY(text_for(s, text, nest, own, &said, &named));
+    return named && !said ? apply_default(s, s->nest[nest], target) : sp_special_apply(s, s->nest[nest], own);
+}
+
 sparta_status sp_special_schedule(sp_special *s, const char *text, sp_target target)
 {
-    for (int i = 0; i < s->nests; i++) {
-        const sparta_status status =
-            text ? sp_special_apply(s, s->nest[i], text) : apply_default(s, s->nest[i], target);
-        if (status) return status;
-    }
+    for (int i = 0; i < s->nests; i++)
+        SP_TRY(text ? apply_own(s, i, text, target) : apply_default(s, s->nest[i], target));
     return SPARTA_OK;
 }

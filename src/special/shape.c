@@ -133,6 +133,13 @@ int64_t sp_special_steps(const sp_special_nest *n, const sp_special_loop *l)
     return (n->bound[d.index] + d.weight - 1) / d.weight;
 }
 
+int sp_special_group(const sp_special *s, int nest)
+{
+    int end = nest + 1;
+    while (end < s->nests && s->nest[end]->joined) end++;
+    return end;
+}
+
 int sp_special_bounded(const sp_special *s)
 {
     for (int i = 0; i < s->indices; i++)

@@ -139,6 +139,7 @@ typedef struct sp_special_nest {
     int statement, root; /* the term, a node */
     bool negative;       /* it is subtracted */
     bool whole;          /* it writes every element of the result once: nothing needs to be there before */
+    bool joined;         /* its outermost loop is that of the nest before, and both are one function */
     int uses;
     sp_special_use use[SP_SPECIAL_ACCESSES]; /* the last is the result */
     int loops;
@@ -180,7 +181,8 @@ bool sp_special_shares(const sp_special_nest *n);
 bool sp_special_temporaries(const sp_special_nest *n); /* with results of their own */
 /* Does a nest write its result, every element? Else it adds to what is there. */
 bool sp_special_stores(const sp_special *s, int nest);
-/* Apply primitives to every nest: "reorder(k,i,j); vectorize(k,4); unroll(i1); threads(k)". NULL: of each nest those of its default. */
+/* Apply primitives to every nest: "reorder(k,i,j); vectorize(k,4); unroll(i1); threads(k)". NULL: of each nest those of its default. Behind "2:" they
+ * are for nest 2 alone, up to the next such or "*:"; a nest that then has none gets its default. */
 sparta_status sp_special_schedule(sp_special *s, const char *text, sp_target target) SP_MUST;
 /* What is good without tuning: a text for sp_special_apply. */
 sparta_status sp_special_default(const sp_special *s, const sp_special_nest *n, sp_target target,
@@ -224,6 +226,8 @@ sparta_status sp_special_compile(sp_special_kernel *k, sp_target target, sp_text
 /* With code that is there already: entries are looked up under `prefix`; object NULL: compile. */
 sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_special_kernel *out) SP_MUST;
 sparta_status sp_special_code(sp_special_kernel *k, const sp_object *o, const char *prefix) SP_MUST;
+/* The nest after the last that is one function with this one. */
+int sp_special_group(const sp_special *s, int nest);
 /* Has the result to be 0 before this nest runs? Then which operand it is. */
 bool sp_special_clears(const sp_special *s, int nest, int *operand);
 /* pool NULL: one thread. E_CANCELLED, or no memory for temporaries: results are then half done. */

@@ -263,12 +263,37 @@ static void store_all(const writer *from, int at, int nest_stores)
 /* ------------------------------------------------------------------ loops */
 static void walk(const writer *from, int at);
 
+/* What is inside of the one loop of nests that are one function, nest by nest; the first has begun already. */
+static void each_nest(const writer *in)
+{
+    const int end = sp_special_group(in->s, in->number);
+    for (int i = in->number; i < end; i++) {
+        writer w = {
+            .s = in->s, .n = in->s->nest[i], .out = in->out, .number = i, .indent = in->indent, .apart = -1};
+        if (i == in->number) w = *in;
+        w.opened = 0;
+        w.vectors = in->vectors;
+        w.masked = in->masked;
+        memcpy(w.value[0], in->value[0], sizeof w.value[0]);
+        w.bound[0] = true;
+        sp_write_block(&w);
+        if (i > in->number) sp_write_declare(&w);
+        sp_write_settle(&w, -1);
+        walk(&w, 1);
+        sp_write_close(&w);
+    }
+}
+
 static void inside(writer *in, int at)
 {
     in->bound[at] = true;
     in->last = at;
-    sp_write_settle(in, -1);
-    walk(in, at + 1);
+    if (!at && sp_special_group(in->s, in->number) > in->number + 1) {
+        each_nest(in);
+    } else {
+        sp_write_settle(in, -1);
+        walk(in, at + 1);
+    }
     sp_write_close(in);
 }
 
@@ -799,7 +824,7 @@ void sp_special_print(const sp_special *s, sp_text *out)
 {
     for (int i = 0; i < s->nests; i++) {
         const sp_special_nest *n = s->nest[i];
-        sp_text_printf(out, "%d: ", i);
+        sp_text_printf(out, n->joined ? "%d, with %d: " : "%d: ", i, i - 1);
         print_nest(s, n, out);
         const char *result = s->operand[sp_special_target(n)->operand].name;
         const int reduce = s->statement[n->statement].reduce;
@@ -825,8 +850,10 @@ static void function(const sp_special *s, int number, const char *prefix, sp_tex
         return;
     }
     *w = (writer){.s = s, .n = n, .out = out, .number = number, .last = -1, .apart = -1};
-    sp_text_printf(out, "\n/* nest %d: ", number);
-    print_nest(s, n, out);
+    for (int i = number; i < sp_special_group(s, number); i++) {
+        sp_text_printf(out, i > number ? "\n * nest %d: " : "\n/* nest %d: ", i);
+        print_nest(s, s->nest[i], out);
+    }
     sp_text_printf(out, " */\nKERNEL void %s%d(const struct sp_special_args *args)\n{\n", prefix, number);
     w->indent = 1;
     sp_write_declare(w);
@@ -846,7 +873,8 @@ void sp_special_functions(const sp_special *s, const char *prefix, sp_text *out)
             sp_format_print(&s->operand[i].format, out);
         }
     sp_text_printf(out, " */\n");
-    for (int i = 0; i < s->nests; i++) function(s, i, prefix, out);
+    for (int i = 0; i < s->nests; i++)
+        if (!s->nest[i]->joined) function(s, i, prefix, out);
 }
 
 #define EMBED(symbol, file)                                                                                  \

@@ -749,7 +749,8 @@ static void declare_leaf(writer *w, const char *name, const sp_special_operand *
 void sp_write_declare(writer *w)
 {
     const sp_special_nest *n = w->n;
-    bool own = false;
+    bool own =
+        n->joined || sp_special_group(w->s, w->number) > w->number + 1; /* others have the same arrays */
     for (int i = 0; i < w->s->indices; i++) {
         bool used = false;
         for (int u = 0; u < n->uses; u++) used |= sp_special_uses(w->s, &n->use[u], i);

@@ -4,6 +4,7 @@
 #include "format_random.h"
 
 enum { BATCH = 20 };
+static int joined; /* nests that became one function with others */
 
 static const char *const expressions[] = {
     "C(i,k) = A(i,j)*B(j,k)",
@@ -25,6 +26,8 @@ static const char *const expressions[] = {
     "C(i,j) = A(j,i) + abs(B(i,j))",
     "S(i,j) = A(i,j)*X(i,k)*Y(j,k)",
     "C(m,n) = X(m,k)*A(n,k)",
+    "d(i) = A(i,j); C(i,k) = A(i,j)*X(j,k)*d(i); y(i) = C(i,k)",
+    "C(i,j) = A(i,j); C(i,j) += 2*B(i,j); y(i) = C(i,j) - X(j,i)",
     "y(i) = largest(A(i,j))",
     "y(j) = smallest(A(i,j)*x(i))",
     "C(i,k) = largest(A(i,j)*X(j,k))",
@@ -88,6 +91,28 @@ static void draw_schedule(sp_special *s, sp_special_nest *n, sp_rng *r)
     }
 }
 
+/* All nests with one loop outermost, joined where they may be. */
+static void draw_joined(sp_special *s, sp_rng *r)
+{
+    char text[160];
+    const bool threads = roll(r, 2);
+    const sp_special_access *result = &s->access[s->statement[0].target];
+    const int rank = s->operand[result->operand].rank;
+    const char *i = rank ? s->index[sp_special_plain(&result->axis[roll(r, (unsigned)rank)])].name : "i";
+    for (int n = 0; n < s->nests; n++) {
+        size_t used = (size_t)snprintf(text, sizeof text, "reorder(%s", i);
+        for (int l = 0; l < s->nest[n]->loops; l++)
+            if (strcmp(s->nest[n]->loop[l].name, i))
+                used += (size_t)snprintf(text + used, sizeof text - used, ",%s", s->nest[n]->loop[l].name);
+        snprintf(text + used, sizeof text - used, ")");
+        if (sp_special_apply(s, s->nest[n], text)) continue;
+        snprintf(text, sizeof text, "threads(%s)", i);
+        if (threads && sp_special_apply(s, s->nest[n], text)) continue;
+        snprintf(text, sizeof text, "hfuse(%s)", i);
+        if (!sp_special_apply(s, s->nest[n], text)) joined += n && s->nest[n]->joined;
+    }
+}
+
 /* False: this tensor does not fit the format, or the expression does not take it. */
 static bool begin_case(special_case *c, sp_rng *r, sp_target target, int number, sp_text *text, char *what)
 {
@@ -119,7 +144,9 @@ static bool begin_case(special_case *c, sp_rng *r, sp_target target, int number,
     }
     if (sp_special_sized(c->s)) return false;
     must(sp_special_lower(c->s), what);
-    if (roll(r, 2))
+    if (c->s->nests > 1 && roll(r, 2))
+        draw_joined(c->s, r);
+    else if (roll(r, 2))
         for (int i = 0; i < c->s->nests; i++) draw_schedule(c->s, c->s->nest[i], r);
     else
         must(sp_special_schedule(c->s, NULL, target), what);
@@ -175,7 +202,8 @@ static void any_expression_in_any_format(void **state)
     const int cases = asked ? atoi(asked) : 400;
     int ran = 0;
     for (int i = 0; i < cases; i += BATCH) ran += batch(&r, i);
-    print_message("%d of %d ran\n", ran, cases);
+    print_message("%d of %d ran, %d nests joined\n", ran, cases, joined);
+    assert_true(joined || cases < 200);
     assert_true(ran > cases / 2);
 }
 

@@ -306,6 +306,23 @@ static void every_rule_of_schedules(void **state)
         {"y(i) = A(i,j)*x(j)", "csr", "fuse(i,j,f); threads(f)", "two threads would add to one element"},
         {"y(i) = A(i,j)*x(j)", "csr", "fuse(i,j,f); threads(f,temporaries)", NULL},
         {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "fuse(i,j,f); threads(f); vectorize(k,4)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "hyb(1,2)", "*: reorder(i,j,k); 0: hfuse(i)",
+         "i is not the outermost loop, over an index"},
+        {"C(i,k) = A(i,j)*B(j,k)", "hyb(1,2)", "reorder(k,i,j); vectorize(k,2); threads(k); hfuse(k)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "hyb(1,2)", "reorder(k,i,j); 1: hfuse(k); vectorize(k,2)",
+         "say this before hfuse"},
+        {"C(i,k) = A(i,j)*B(j,k)", "hyb(1,2)", "reorder(k,i,j); 0: vectorize(k,2); *: hfuse(k)",
+         "bound otherwise"},
+        {"C(i,k) = A(i,j)*B(j,k)", "hyb(1,2)", "9: hfuse(k)", "there is no nest 9"},
+        {"y(i) = A(i,j)*x(j); z(i) = y(i)*2", "csr", "threads(i); hfuse(i)", NULL},
+        {"y(i) = A(i,j)*x(j); z(i) = y(i)*2; w(i) = z(i)", "csr", "threads(i); hfuse(i)", NULL},
+        {"y(i) = A(i,j)*x(j); z(k) = y(k)*2", "csr", "1: hfuse(k); 0: threads(i)", "another outermost loop"},
+        {"y(i) = A(i,j)*x(j); z(i) = y(k)*2", "csr", "hfuse(i)",
+         "y is written by one nest and used by the other at other values of i"},
+        {"y(j) = A(i,j)*x(i); z(i) = x(i)", "csr", "hfuse(i)", "or the result does not have it"},
+        {"z(i) = y(i); y(i) = A(i,j)*x(j)", "csc", "1: reorder(j,i)", NULL},
+        {"C(i,k) = X(i,k); X(i,k) += 2*C(i,k); X(i,k) = A(i,j)*C(j,k)", "csr", "hfuse(i)",
+         "at other values of i"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(k,8); reorder(i,j,k); unroll(k)", NULL},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(z,8)", "no index 'z'"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(k,0)", "no whole number from 1"},
@@ -367,6 +384,10 @@ static const struct {
      {"A", "csr"},
      "split(i,u,v,16); pos(j,p,A); split(p,a,b,8); reorder(u,v,a,k,b); threads(u); vectorize(k,1)"},
     {"spmv_fused", "y(i) = A(i,j)*x(j)", {"A", "csr"}, "fuse(i,j,f); threads(f,temporaries)"},
+    {"softmax_joined",
+     SOFTMAX,
+     {"P", "csr", "S", "csr", "E", "csr", "W", "csr"},
+     "0: vectorize(k,1); 5: vectorize(l,1); *: threads(i); hfuse(i)"},
     {"sddmm_apart",
      "C(i,j) = S(i,j)*A(i,k)*B(j,k)",
      {"S", "csr", "C", "csr"},
@@ -700,6 +721,21 @@ static void run_softmax(const char *format, bool zeros, const char *schedule)
     end_case(&c);
 }
 
+/* Several nests in one function: parts of a format, statements that follow one another, all of a softmax. */
+static void nests_in_one_function(void **state)
+{
+    (void)state;
+    const sp_target t = sp_target_best(SP_DEVICE_CPU);
+    run_scheduled(t, 30, "C(i,k) = A(i,j)*B(j,k)", (const char *const[]){"A", "hyb(1,2)", NULL},
+                  "reorder(k,i,j); vectorize(k,2); threads(k); hfuse(k)");
+    run_scheduled(t, 30, "y(i) = A(i,j)*x(j) + b(i); y(i) = relu(y(i))",
+                  (const char *const[]){"A", "csr", NULL}, "threads(i); hfuse(i)");
+    run_scheduled(t, 30, "m(i) = largest(A(i,j)); C(i,k) = A(i,j)*X(j,k)*m(i); y(i) = C(i,k)",
+                  (const char *const[]){"A", "csr", NULL},
+                  "1: reorder(i,j,k); vectorize(k,2); *: threads(i); hfuse(i)");
+    run_softmax("csr", false, "0: vectorize(k,2); 5: vectorize(l,2); *: threads(i); hfuse(i)");
+}
+
 static void softmax_over_a_pattern(void **state)
 {
     (void)state;
@@ -778,6 +814,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(long_runs_can_be_cancelled, enter, leave),
         cmocka_unit_test_setup_teardown(tiles_and_sums_apart, enter, leave),
         cmocka_unit_test_setup_teardown(pieces_of_positions, enter, leave),
+        cmocka_unit_test_setup_teardown(nests_in_one_function, enter, leave),
         cmocka_unit_test_setup_teardown(memory_that_fails, enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
