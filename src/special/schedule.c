@@ -816,7 +816,10 @@ static sparta_status read_step(sparta_ctx *cx, const char *from, const char **p,
     if (!word(p, out->name) || **p != '(') return unreadable(cx, from, begin);
     do {
         (*p)++;
-        if (out->n == MOST_ARGUMENTS || !word(p, out->arg[out->n++])) return unreadable(cx, from, *p);
+        if (out->n == MOST_ARGUMENTS)
+            return sp_fail(cx, SPARTA_E_USAGE, "schedule:%ld: %s has more than %d arguments",
+                           (long)(*p - from) + 1, out->name, MOST_ARGUMENTS);
+        if (!word(p, out->arg[out->n++])) return unreadable(cx, from, *p);
     } while (**p == ',');
     if (**p != ')') return unreadable(cx, from, *p);
     (*p)++;

@@ -396,17 +396,6 @@ static bool all_bound(const writer *w, int index)
     return sum > 0;
 }
 
-/* Slots of the last block that are too many hold 0 in an operand that the term needs, which makes it 0: nothing to a sum. */
-static bool zero_outside(const writer *w, int loop)
-{
-    if (w->s->statement[w->n->statement].reduce != SP_NEST_sum) return false;
-    for (int u = 0; u < w->n->uses; u++)
-        for (int l = 0; w->n->use[u].needed && l < w->n->use[u].format->n; l++)
-            if (sp_special_same(sp_special_level_digit(w->s, &w->n->use[u], l), w->n->loop[loop].digit))
-                return true;
-    return false;
-}
-
 /* Blocks that a loop over blocks of blocks has too many do not exist, not even as padding. */
 static void guard_blocks(writer *w, int index)
 {
@@ -441,7 +430,7 @@ static void complete(writer *w, int index)
         last >= 0 && w->n->loop[last].bind == SP_BIND_UNROLL && w->n->loop[last].digit.index == index;
     const bool vector =
         last >= 0 && w->n->loop[last].bind == SP_BIND_VECTOR && w->n->loop[last].digit.index == index;
-    const bool spare = unrolled && (sp_special_in_result(w->s, w->n, index) || zero_outside(w, last));
+    const bool spare = unrolled && sp_special_in_result(w->s, w->n, index);
     const bool want = wanted(w, index, w->n->uses - spare) || /* where a sum is stored is found out there */
                       (spare && read_whole(w, index));
     if (!vector && !spare) OPEN(w, "if (%s < n_%s)", value, name);

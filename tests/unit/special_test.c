@@ -193,6 +193,8 @@ static void every_rule_of_schedules(void **state)
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(k,i,j); threads(k); vectorize(k,4)", NULL},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "spilt(i,a,b,4)", "did you mean 'split'"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(i", "is expected"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i)",
+         "has more than 24 arguments"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(i,z)", "there is no loop 'z'; loops are i, j, k"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(i,i)", "stands twice"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "reorder(j,i)", "level 1 of A, which lies under"},
@@ -545,6 +547,35 @@ static void chosen_kernels_on_every_target(void **state)
     }
 }
 
+/* A last block goes past the end: its slots there are no elements, and meet no infinity. */
+static void last_blocks_and_infinity(void **state)
+{
+    (void)state;
+    static float a[5 * 5], b[5 * 16];
+    sparta_tensor got;
+    special_case c = {.s =
+                          expression("C(i,k) = A(i,j)*B(j,k)", (const char *const[]){"A", "bsr(4,4)", NULL})};
+    a[0] = a[24] = 1;
+    for (int k = 0; k < 16; k++) b[k] = 3, b[4 * 16 + k] = INFINITY;
+    const sparta_tensor operand[] = {
+        {.dtype = SPARTA_F32, .rank = 2, .dim = {5, 16}, .stride = {16, 1}},
+        {.dtype = SPARTA_F32, .rank = 2, .dim = {5, 5}, .stride = {5, 1}, .data = a},
+        {.dtype = SPARTA_F32, .rank = 2, .dim = {5, 16}, .stride = {16, 1}, .data = b}};
+    for (int i = 1; i < 3; i++) ok(sp_special_shape(c.s, i, operand[i].dim));
+    ok(sp_special_sized(c.s));
+    ok(sp_special_lower(c.s));
+    ok(sp_special_schedule(c.s, NULL, sp_target_best(SP_DEVICE_CPU)));
+    ok(sp_special_build(c.s, operand, sp_target_best(SP_DEVICE_CPU), &c.kernel));
+    ok(sp_special_run(&c.kernel, NULL));
+    ok(sp_special_result(&c.kernel, 0, &got));
+    for (int k = 0; k < 16; k++) {
+        assert_true(((float *)got.data)[k] == 3);
+        assert_true(((float *)got.data)[4 * 16 + k] == INFINITY);
+    }
+    sp_free(cx, got.data);
+    end_case(&c);
+}
+
 /* Words: what is no whole number is close. */
 static void words_of_expressions(void **state)
 {
@@ -815,6 +846,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(tiles_and_sums_apart, enter, leave),
         cmocka_unit_test_setup_teardown(pieces_of_positions, enter, leave),
         cmocka_unit_test_setup_teardown(nests_in_one_function, enter, leave),
+        cmocka_unit_test_setup_teardown(last_blocks_and_infinity, enter, leave),
         cmocka_unit_test_setup_teardown(memory_that_fails, enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
