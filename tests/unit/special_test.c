@@ -70,14 +70,6 @@ static void deep_and_long_expressions_end(void **state)
 }
 
 /* ------------------------------------------------------------------ formats and sizes */
-static sp_special *expression(const char *text, const char *const *formats)
-{
-    sp_special *s;
-    must(sp_special_parse(cx, text, &s), text);
-    for (; formats && *formats; formats += 2) must(sp_special_format(s, formats[0], formats[1]), formats[1]);
-    return s;
-}
-
 static void formats_that_do_not_fit(void **state)
 {
     (void)state;
@@ -436,25 +428,6 @@ static void golden_texts(void **state)
 }
 
 /* ------------------------------------------------------------------ kernels on every target */
-/* Index number n has 37 + n * step values. */
-static void run_scheduled(sp_target target, int step, const char *text, const char *const *formats,
-                          const char *schedule)
-{
-    sp_rng r = sp_rng_seed(5);
-    special_case c = {.s = expression(text, formats)};
-    for (int i = 0; i < c.s->indices; i++) ok(sp_special_size(c.s, c.s->index[i].name, 37 + step * i));
-    ok(sp_special_sized(c.s));
-    ok(sp_special_lower(c.s));
-    must(sp_special_schedule(c.s, schedule, target), schedule);
-    make_operands(&c, &r, 20);
-    must(sp_special_build(c.s, c.operand, target, &c.kernel), text);
-    sp_pool *pool = sp_special_shares(c.s->nest[0]) ? sp_pool_create(cx, 3) : NULL;
-    ok(sp_special_run(&c.kernel, pool));
-    sp_pool_free(pool);
-    compare_case(&c, schedule ? schedule : text);
-    end_case(&c);
-}
-
 static void run_on(sp_target target, const char *text, const char *const *formats)
 {
     run_scheduled(target, 30, text, formats, NULL);
