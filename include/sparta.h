@@ -282,6 +282,18 @@ typedef struct sparta_sparsifier {
 /* For the context's life. E_USAGE: the name is taken, or something is wrong with it. */
 SPARTA_API SPARTA_MUST sparta_status sparta_sparsifier_register(sparta_ctx *cx,
                                                                 const sparta_sparsifier *sparsifier);
+/* The same of what a model computes, at every run: schedules name it as function("mine", bound=25%), packages keep the name, and whoever runs one
+ * registers the function first. It gets one line along the last dimension; keep is all 1 at first. Others may call it at the same time. 0: done. */
+typedef struct sparta_line_function {
+    size_t size;
+    const char *name;
+    int (*keep)(void *user, const float *line, int64_t n, uint8_t *keep);
+    void *user;
+} sparta_line_function;
+/* For the context's life. E_USAGE: the name is taken, or something is wrong with it. */
+SPARTA_API SPARTA_MUST sparta_status sparta_line_function_register(sparta_ctx *cx,
+                                                                   const sparta_line_function *function);
+
 /* ------------------------------------------------------------------ kernels of your own
  *
  *     static void product(const struct sparta_product *p)                     y = w x of some tokens, w in the format

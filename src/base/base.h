@@ -89,7 +89,13 @@ sparta_status sp_options(sparta_ctx *cx, const char *what, const void *given, vo
 int sp_exit_code(sparta_status status);
 /* What users add to the tables of other rooms lives as long as the context: one thing a slot, made by its room
  * when it is first needed, freed with the context. NULL: not made yet. */
-typedef enum { SP_SLOT_FORMATS, SP_SLOT_SPARSIFIERS, SP_SLOT_KERNELS, SP_SLOTS } sp_ctx_key;
+typedef enum {
+    SP_SLOT_FORMATS,
+    SP_SLOT_SPARSIFIERS,
+    SP_SLOT_KERNELS,
+    SP_SLOT_FUNCTIONS,
+    SP_SLOTS
+} sp_ctx_key;
 void *sp_ctx_slot(const sparta_ctx *cx, sp_ctx_key slot);
 void sp_ctx_set_slot(sparta_ctx *cx, sp_ctx_key slot, void *thing,
                      void (*free_thing)(sparta_ctx *cx, void *thing));

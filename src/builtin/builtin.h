@@ -36,6 +36,8 @@
  *   Sparsify(x)                         y = x where an element stays, 0 elsewhere: line by line along the last axis
  *       attributes: above: float, magnitudes below it go; keep: int, of those left the so many largest magnitudes stay, of equals the first,
  *       0: all. A NaN is larger than every number, and what is 0 (or -0) is never there: y has 0 in its place.
+ *       Before that: left, right: int, -1: of line s of S, which stands at element s + n - S, so many elements before and after that place may stay and
+ *       no others (bands); function: string, one that was registered with the context (functions.c) says which of the line may stay.
  *       expect: float, the share of elements that is thought to be there, which changes no answer: what products that read y are timed with;
  *       0: as many as keep lets through
  *   Interact(v0, v1, ..., dots)         y[b, p] = v_i[b] . v_j[b] for (i, j) = dots[p], as recommenders cross their features

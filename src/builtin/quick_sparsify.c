@@ -5,6 +5,7 @@
  *     bits 19..9     of these                                  the same
  *     bits  8..0     of these                                  its bits, and how many of its equals stay: the first ones
  */
+#include "builtin/functions.h"
 #include "builtin/quick.h"
 #include <string.h>
 
@@ -14,6 +15,8 @@ typedef struct lines {
     int64_t n, keep;
     uint32_t least; /* bits of the smallest magnitude that may stay */
     const sp_quick_kernels *kernels;
+    const sp_attrs *attrs;
+    int64_t all, wide; /* lines of a matrix, whose bands stay; elements from one to the next */
 } lines;
 
 /* What a line keeps: everything above `bits`, and so many that equal it. */
@@ -67,10 +70,17 @@ static void drop_equals(const lines *l, const float *x, float *y, const cut *c)
 
 static void sparsify(void *arg, int64_t from, int64_t to)
 {
-    const lines *l = arg;
+    lines one = *(const lines *)arg;
+    const lines *l = &one;
     for (int64_t i = from; i < to; i++) {
-        const float *x = l->x + i * l->n;
-        float *y = l->y + i * l->n;
+        int64_t first, end;
+        sp_sparsify_band(l->attrs, i % l->all, l->all, l->wide, &first, &end);
+        one.n = end - first;
+        memset(l->y + i * l->wide, 0, (size_t)first * sizeof *l->y);
+        memset(l->y + i * l->wide + end, 0, (size_t)(l->wide - end) * sizeof *l->y);
+        if (!one.n) continue;
+        const float *x = l->x + i * l->wide + first;
+        float *y = l->y + i * l->wide + first;
         uint32_t *m = (uint32_t *)(void *)y;
         cut c = {l->least, 0};
         if (l->keep > 0 && l->keep < l->n && l->kernels->magnitudes(m, x, l->n, l->least) > l->keep)
@@ -85,12 +95,16 @@ sparta_status sp_quick_Sparsify(sparta_ctx *cx, const sp_op_args *args, bool *do
     const sparta_tensor *x = &args->in[0], *y = &args->out[0];
     float above = sp_attr_float(args->attrs, "above", 0);
     if (!sp_quick_floats(x) || !sp_quick_floats(y) || !sp_tensor_contiguous(x) || !sp_tensor_contiguous(y) ||
-        x->rank < 1 || !(above >= 0) || x->dim[x->rank - 1] > UINT32_MAX)
+        x->rank < 1 || !(above >= 0) || *sp_attr_string(args->attrs, "function", "") ||
+        x->dim[x->rank - 1] > UINT32_MAX)
         return SPARTA_OK;
     const int64_t n = x->dim[x->rank - 1];
     lines l = {.x = x->data,
                .y = y->data,
                .n = n,
+               .wide = n,
+               .attrs = args->attrs,
+               .all = x->rank > 1 ? SP_MAX(x->dim[x->rank - 2], 1) : 1,
                .keep = sp_attr_int(args->attrs, "keep", 0),
                .kernels = sp_quick_here()};
     above = above == 0 ? 0 : above; /* -0 */

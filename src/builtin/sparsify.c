@@ -1,5 +1,7 @@
-/* Sparsify: what stays of each line along the last axis (builtin.h). An element is there unless it is 0 or its magnitude is below attribute
- * above; where more are there than attribute keep allows, the largest magnitudes stay. */
+/* Sparsify: what stays of each line along the last axis (builtin.h). An element is there unless it is 0, its magnitude is below attribute
+ * above, it lies outside of the band, or a function of the caller's says so; where more are there than attribute keep allows, the largest magnitudes
+ * stay. */
+#include "builtin/functions.h"
 #include "builtin/view.h"
 #include <math.h>
 #include <stdlib.h>
@@ -19,16 +21,60 @@ static int by_size(const void *a, const void *b)
     return (p->index > q->index) - (p->index < q->index);
 }
 
-/* Those that are there, by index; how many. */
-static int64_t find(const sparta_tensor *x, int64_t start, double above, entry *line)
+void sp_sparsify_band(const sp_attrs *attrs, int64_t s, int64_t all, int64_t n, int64_t *from, int64_t *to)
+{
+    const int64_t left = sp_attr_int(attrs, "left", -1), right = sp_attr_int(attrs, "right", -1),
+                  at = s + n - all;
+    *from = left >= 0 && left < at ? SP_MIN(at - left, n) : 0;
+    *to = right >= 0 && right < n - at ? SP_MAX(at + right + 1, *from) : n;
+    if (*to > n) *to = n;
+}
+
+/* Those that are there, of elements [from, to), by index; how many. */
+static int64_t find(const sparta_tensor *x, int64_t start, double above, int64_t from, int64_t to,
+                    entry *line)
 {
     const int last = x->rank - 1;
     int64_t n = 0;
-    for (int64_t i = 0; i < x->dim[last]; i++) {
+    for (int64_t i = from; i < to; i++) {
         const double size = fabs(sp_element_get(x->dtype, x->data, start + i * x->stride[last]));
         if (size != 0 && !(size < above)) line[n++] = (entry){size, i, isnan(size)};
     }
     return n;
+}
+
+/* What a function of the caller's leaves of the elements listed. */
+typedef struct asking {
+    const sp_line_function *function; /* NULL: none is asked */
+    float *value;
+    uint8_t *keep;
+} asking;
+
+static sparta_status ask(sparta_ctx *cx, const asking *a, const sparta_tensor *x, int64_t start, entry *line,
+                         int64_t *n)
+{
+    const int last = x->rank - 1;
+    int64_t left = 0;
+    for (int64_t i = 0; i < x->dim[last]; i++) {
+        a->value[i] = (float)sp_element_get(x->dtype, x->data, start + i * x->stride[last]);
+        a->keep[i] = 1;
+    }
+    SP_TRY(sp_line_function_call(cx, a->function, a->value, x->dim[last], a->keep));
+    for (int64_t i = 0; i < *n; i++)
+        if (a->keep[line[i].index]) line[left++] = line[i];
+    *n = left;
+    return SPARTA_OK;
+}
+
+static sparta_status begin_asking(sparta_ctx *cx, const sp_attrs *attrs, int64_t n, asking *out)
+{
+    const char *name = sp_attr_string(attrs, "function", "");
+    *out = (asking){0};
+    if (!*name) return SPARTA_OK;
+    SP_TRY(sp_line_function_find(cx, name, &out->function));
+    out->value = sp_alloc_array(cx, (size_t)n + 1, sizeof *out->value);
+    out->keep = sp_alloc_array(cx, (size_t)n + 1, sizeof *out->keep);
+    return out->value && out->keep ? SPARTA_OK : sp_ctx_status(cx);
 }
 
 sparta_status sp_builtin_Sparsify(sparta_ctx *cx, const sp_op_args *args)
@@ -43,9 +89,15 @@ sparta_status sp_builtin_Sparsify(sparta_ctx *cx, const sp_op_args *args)
     SP_NEED(cx, line);
     sparta_tensor from = sp_view_drop(x, last, 0), to = sp_view_drop(y, last, 0);
     const sparta_tensor *both[] = {&from, &to};
-    sparta_status status = SPARTA_OK;
+    asking asks;
+    sparta_status status = begin_asking(cx, args->attrs, x->dim[last], &asks);
     for (sp_cursor w = sp_cursor_begin(from.rank, from.dim, 2, both); w.more && !status; sp_cursor_next(&w)) {
-        int64_t n = find(x, w.at[0], above, line);
+        int64_t first, end;
+        sp_sparsify_band(args->attrs, last ? w.index[last - 1] : 0, last ? x->dim[last - 1] : 1, x->dim[last],
+                         &first, &end);
+        int64_t n = find(x, w.at[0], above, first, end, line);
+        if (asks.function) status = ask(cx, &asks, x, w.at[0], line, &n);
+        if (status) break;
         if (keep > 0 && n > keep) {
             qsort(line, (size_t)n, sizeof *line, by_size);
             n = keep;
@@ -57,6 +109,7 @@ sparta_status sp_builtin_Sparsify(sparta_ctx *cx, const sp_op_args *args)
                             w.at[0] + line[i].index * x->stride[last], size);
         status = sp_check_cancel(cx);
     }
+    sp_free(cx, asks.value), sp_free(cx, asks.keep);
     sp_free(cx, line);
     return status;
 }

@@ -8,6 +8,7 @@
  * verify, runs the same graph on the references.
  */
 #include "compile/lower.h"
+#include "builtin/functions.h"
 #include "ops/ops.h"
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,9 @@ typedef struct job { /* one value */
 typedef struct dropping { /* what a sparsifier asks for: the attributes of Sparsify */
     int64_t keep;         /* 0: all */
     double above, expect; /* expect: a share; 0: not said */
+    bool banded;
+    int64_t left, right;
+    const char *function; /* NULL: none */
 } dropping;
 
 /* ------------------------------------------------------------------ sparsifiers: a function for each row of sparsifiers.def */
@@ -43,13 +47,36 @@ static sparta_status drop_threshold(const job *j, const sp_schedule_call *call, 
     return SPARTA_OK;
 }
 
+static sparta_status drop_bands(const job *j, const sp_schedule_call *call, dropping *out)
+{
+    int64_t wide;
+    if (j->edge->value->dims.rank < 2)
+        return sp_fail(j->cx, SPARTA_E_USAGE, "bands: it has one dimension; bands are of matrices");
+    if (!sp_parse_int(sp_schedule_arg_of(call, "left")->text, &out->left) ||
+        !sp_parse_int(sp_schedule_arg_of(call, "right")->text, &out->right))
+        return SPARTA_E_INTERNAL;
+    out->banded = true;
+    if (sp_int_add(out->left, out->right, &wide) && wide < j->features)
+        out->expect = (double)(wide + 1) / (double)j->features;
+    return SPARTA_OK;
+}
+
+static sparta_status drop_function(const job *j, const sp_schedule_call *call, dropping *out)
+{
+    const sp_schedule_arg *bound = sp_schedule_arg_of(call, "bound");
+    const sp_line_function *known;
+    out->function = sp_schedule_arg_of(call, "name")->text;
+    if (bound) out->keep = sp_schedule_part(bound, j->features);
+    return sp_line_function_find(j->cx, out->function, &known);
+}
+
 static sparta_status of_weights(const job *j, const sp_schedule_call *call, dropping *out)
 {
     (void)out;
     return sp_fail(
         j->cx, SPARTA_E_UNSUPPORTED,
-        "sparsify %.60s is for weights; what is computed as the model runs takes topk(64), topk(10%%) or "
-        "threshold(0.01)",
+        "sparsify %.60s is for weights; what is computed as the model runs takes topk(64), topk(10%%), "
+        "threshold(0.01), bands(left=2, right=2) or function(\"name\")",
         call->name);
 }
 #define drop_magnitude of_weights
@@ -96,6 +123,19 @@ static sparta_status may_be_sparsified(job *j)
     return SPARTA_OK;
 }
 
+/* Of its own: a value may be sparsified for all, and once more for some who read it. */
+static const char *name_of(const job *j)
+{
+    const char *after = j->edge->reader ? j->edge->reader->name : j->edge->value->name;
+    const char *name = sp_arena_printf(j->g->arena, "%s/Sparsify", after);
+    for (int i = 0, more = 2; name && i < j->g->n_nodes; i++) {
+        if (strcmp(j->g->node[i]->name, name)) continue;
+        name = sp_arena_printf(j->g->arena, "%s/Sparsify_%d", after, more++);
+        i = -1;
+    }
+    return name;
+}
+
 /* The value behind a Sparsify, to those who are meant. */
 static sparta_status put_sparsify(const job *j, const dropping *d, const sp_node **first)
 {
@@ -103,12 +143,14 @@ static sparta_status put_sparsify(const job *j, const dropping *d, const sp_node
     sp_value *v = j->edge->value, *thin;
     sp_node *node;
     int at = g->n_nodes;
-    sp_attr attr[3];
+    sp_attr attr[6];
     sp_attrs attrs = {0, attr};
     if (d->keep) attr[attrs.n++] = SP_INT("keep", d->keep);
     if (d->above > 0) attr[attrs.n++] = SP_FLOAT("above", (float)d->above);
     if (d->expect > 0) attr[attrs.n++] = SP_FLOAT("expect", (float)d->expect);
-    const char *name = sp_arena_printf(g->arena, "%s/Sparsify", v->name);
+    if (d->banded) attr[attrs.n++] = SP_INT("left", d->left), attr[attrs.n++] = SP_INT("right", d->right);
+    if (d->function) attr[attrs.n++] = SP_STRING("function", sp_arena_string(g->arena, d->function));
+    const char *name = name_of(j);
     SP_NEED(j->cx, name);
     SP_TRY(sp_graph_add_value(g, NULL, &thin));
     thin->dims = v->dims;

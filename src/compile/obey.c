@@ -128,6 +128,33 @@ static sparta_status sparsify_topk(const job *j, const sp_schedule_call *call, s
                    "magnitude(pattern=1x1, sparsity=0.9)");
 }
 
+/* Of row i of n, which stands at input i + k - n, the inputs around that place. */
+static sparta_status sparsify_bands(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
+{
+    int64_t left, right;
+    SP_TRY(no_guesses(j, call, at));
+    if (!sp_parse_int(sp_schedule_arg_of(call, "left")->text, &left) ||
+        !sp_parse_int(sp_schedule_arg_of(call, "right")->text, &right))
+        return SPARTA_E_INTERNAL;
+    SP_TRY(own(j));
+    const sparta_tensor w = seen(j);
+    for (int64_t n = 0; n < w.dim[0]; n++)
+        for (int64_t k = 0; k < w.dim[1]; k++) {
+            const int64_t off = k - (n + w.dim[1] - w.dim[0]);
+            if (off < -left || off > right) ((float *)w.data)[n * w.stride[0] + k * w.stride[1]] = 0;
+        }
+    return SPARTA_OK;
+}
+
+static sparta_status sparsify_function(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
+{
+    *at = sp_schedule_arg_of(call, "name")->at;
+    return sp_fail(
+        j->cx, SPARTA_E_UNSUPPORTED,
+        "function is of what is computed as the model runs (\"NODE:output\"); of a weight register a "
+        "sparsifier (sparta_sparsifier_register)");
+}
+
 static sparta_status sparsify_threshold(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
 {
     const sp_schedule_arg *a = sp_schedule_arg_of(call, "value");

@@ -53,11 +53,12 @@ static void thin_input(lower_node *ln)
     else if (t->strict)
         snprintf(out, size, "input %.3g %% there: options.strict: a product that skips would skip 0 x Inf",
                  share);
-    else if (!sp_implement_few(t))
+    else if (!sp_implement_few(t) && t->present >= SP_SKIP_SHARE)
         snprintf(
             out, size,
-            "input %.3g %% there: skipping pays for 1 to %d tokens; bound them with --dim or give --tokens",
-            share, SP_FEW_TOKENS);
+            "input %.3g %% there: with more than %d tokens skipping pays below %g %%; bound them with --dim "
+            "or give --tokens",
+            share, SP_FEW_TOKENS, 100 * SP_SKIP_SHARE);
     else if (ln->sparse == LOWER_FORBIDDEN)
         snprintf(out, size, "input %.3g %% there: dense implements only were asked for", share);
     else

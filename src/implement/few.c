@@ -123,22 +123,37 @@ const sp_implement sp_implement_few_dense = {.name = "few_dense",
 /* ------------------------------------------------------------------ few_skip */
 
 /* Every input in strips of 64 output rows, of which those are read that the tokens at hand have: where a Sparsify leaves few of them. Others it takes
- * only when a schedule asks for it by name, who knows of zeros that nobody promised. */
+ * only when a schedule asks for it by name, who knows of zeros that nobody promised. Few tokens share what is read; of many each has a list of its own,
+ * which pays where that is short. */
 static bool match_skip(const sp_task *t)
 {
-    return match_dense(t) && !t->strict && t->k < INT32_MAX && (t->asked || t->present > 0);
+    const bool thin = t->present > 0 && (sp_implement_few(t) || t->present < SP_SKIP_SHARE);
+    return sp_linear_match(t) && !t->strict && t->k < INT32_MAX && (t->asked || thin);
 }
 
 double sp_implement_read(const sp_task *t)
 {
-    return t->present > 0 ? 1 - pow(1 - t->present, (double)SP_MAX(t->tokens, 1)) : 1;
+    const double tokens = sp_implement_few(t) ? (double)t->tokens : 1;
+    return t->present > 0 ? 1 - pow(1 - t->present, tokens) : 1;
 }
 
-/* What is read, where memory is not read in a row, and the list. */
+/* What is read, where memory is not read in a row, and the list. A token by itself takes some five times as long for a weight as the products on panels
+ * do, which load it once for 64. */
 static double cost_skip(const sp_task *t)
 {
     const double read = sp_linear_all(t) * sp_implement_read(t);
+    if (!sp_implement_few(t)) return read * 5 + (double)t->k;
     return cost(t, read * 4 * 1.2, read / 16 * 1.5) + (double)t->k;
+}
+
+static void parameters_skip(const sp_implement *im, const sp_task *t, sp_text *out)
+{
+    if (sp_implement_few(t)) {
+        parameters(im, t, out);
+        return;
+    }
+    sp_text_printf(out, "FORM=%d TOKENS=1 ", im->form);
+    sp_linear_epilogue(t, out);
 }
 
 const sp_implement sp_implement_few_skip = {.name = "few_skip",
@@ -146,5 +161,5 @@ const sp_implement sp_implement_few_skip = {.name = "few_skip",
                                             .kernel = "skip",
                                             .match = match_skip,
                                             .cost = cost_skip,
-                                            .parameters = parameters,
+                                            .parameters = parameters_skip,
                                             .format = "(n,k)->(n/64:dense, k:dense, n%64:dense)"};

@@ -15,7 +15,7 @@
  *     generated_linear   Linear   weight in any format that has levels, by code that room special writes for it     only where a schedule asks for a format that no other has
  *     walk      Linear   weight in any format, by the generic walker          the same, and where there is no code
  *     few_*     Linear   1 to 16 tokens in rows, the weight read once: bitmap, csr, strips of 16 rows, dense       memory-bound
- *     few_skip  Linear   1 to 16 tokens in rows, the weights of inputs that are 0 not read     a schedule sparsifies the input as the model runs
+ *     few_skip  Linear   tokens in rows, the weights of inputs that are 0 not read; of few tokens together, of many one by one     a schedule sparsifies the input as the model runs
  *     attention, norm, map, embed                                             the rest of a transformer, on panels
  *     interact                                                                the dots of a recommender's features, on panels
  *     generated, generated_lanes                                             what index notation says (room emit), in rows and on panels: code that nobody wrote
@@ -115,7 +115,9 @@ static inline bool sp_implement_few(const sp_task *t)
     return t->tokens > 0 && t->tokens <= SP_FEW_TOKENS;
 }
 
-/* Of all inputs those that one of the tokens has, on average, when each has them independently of the others. */
+/* With more than few tokens, inputs of which at least this share is there are not worth listing. */
+#define SP_SKIP_SHARE .3
+/* Of all inputs those that are read together: that one of few tokens has, on average, when each has them independently of the others. */
 double sp_implement_read(const sp_task *t);
 
 int sp_implement_count(void);

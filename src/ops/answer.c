@@ -37,7 +37,8 @@ static char jumps(const sp_node *n)
 {
     if (n->op == SP_OP_QuantizeLinear) return READ_QUANTIZE;
     const bool drops = n->op == SP_OP_Sparsify &&
-                       (sp_attr_int(&n->attrs, "keep", 0) > 0 || sp_attr_float(&n->attrs, "above", 0) > 0);
+                       (sp_attr_int(&n->attrs, "keep", 0) > 0 || sp_attr_float(&n->attrs, "above", 0) > 0 ||
+                        *sp_attr_string(&n->attrs, "function", ""));
     return drops ? READ_SPARSIFY : 0;
 }
 

@@ -83,16 +83,18 @@ struct sp_few_args {
     struct sp_epilogue e;
 };
 
-/* The same for few tokens in rows of which most inputs are 0, as is found out when it runs: the weights of inputs that no token of a tile has are
+/* The same for tokens in rows of which most inputs are 0, as is found out when it runs: the weights of inputs that no token of a tile has are
  * not read. The weight has every input, in strips of SP_SKIP_WIDE output rows. */
 #define SP_SKIP_WIDE 64
 #define SP_SKIP_ROOM 1024 /* inputs of a list; more of them are taken list by list */
 struct sp_skip_args {
     const float *x; /* (tokens, k) */
     const float *w; /* (strips)[k][SP_SKIP_WIDE] */
-    unsigned *crd;  /* of this thread, SP_SKIP_ROOM: inputs that are there */
-    float *value;   /* of this thread, [SP_SKIP_ROOM][SP_FEW_TOKENS]: what they are in the tokens of a tile */
+    unsigned *crd; /* of this thread, SP_SKIP_ROOM: inputs that are there; for many tokens [lists] of these */
+    float *
+        value; /* of this thread, [SP_SKIP_ROOM][SP_FEW_TOKENS]: what they are in the tokens of a tile; [lists][SP_SKIP_ROOM] */
     long tokens, k, n, row0, row1; /* rows in whole strips but for the last */
+    long lists;                    /* room for so many at once: 1, or SP_PANEL where tokens are many */
     struct sp_epilogue e;
 };
 

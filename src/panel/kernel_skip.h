@@ -1,10 +1,13 @@
-/* skip: y = w x and its epilogue for few tokens in rows, most of whose inputs are 0. Which ones is known only now, so they are listed first:
+/* skip: y = w x and its epilogue for tokens in rows, most of whose inputs are 0. Which ones is known only now, so they are listed first:
  *
  *     x of two tokens     . 3 . . 7 . . 1      listed: inputs    1   4   7
  *                         . 2 . . . . . .              values   3 2 7 0 1 0
  *
  * Then each strip of 64 output rows adds up the weights of the inputs listed, 256 bytes for each of them; the other weights are never read. The list
  * says which bytes will be needed, so that they are asked for ahead, as no hardware could guess.
+ *
+ * Many tokens have all inputs together, so each of a panel has a list of its own, and a strip, which then stays in the cache, is gone through by
+ * one after the other.
  *
  * A list has room for SP_SKIP_ROOM inputs. Where there are more, the sums of the next one are added: any number works, up to all of them. A
  * NaN is not 0. A row's sum is taken in the same order whatever part it falls into. Bias and epilogue follow when all of a tile are there.
@@ -105,9 +108,39 @@ INLINE void skip_tile(const struct sp_skip_args *a, long t, const int NT)
     for (long i = 0; i < tokens; i++) skip_epilogue(a, t + i);
 }
 
+/* Token by token: the lists of all, then strip by strip. */
+INLINE void skip_each(const struct sp_skip_args *a)
+{
+    enum { NV = SP_SKIP_WIDE / LANES };
+    struct sp_skip_args one[SP_PANEL];
+    long from[SP_PANEL], n[SP_PANEL], more = 1;
+    for (long t = 0; t < a->tokens; t++) {
+        one[t] = *a;
+        one[t].crd += t * SP_SKIP_ROOM, one[t].value += t * SP_SKIP_ROOM;
+        from[t] = 0;
+    }
+    for (long lists = 0; more; lists++) {
+        more = 0;
+        for (long t = 0; t < a->tokens; t++) {
+            n[t] = skip_list(&one[t], t, &from[t], 1);
+            more |= from[t] < a->k;
+        }
+        for (long r = a->row0; r < a->row1; r += NV * LANES) {
+            const float *w = a->w + r * a->k;
+            for (long t = 0; t < a->tokens; t++)
+                skip_sums(&one[t], w, n[t], a->e.y + t * a->n + r, 1, a->row1 - r, lists > 0, 1, NV);
+        }
+    }
+    for (long t = 0; t < a->tokens; t++) skip_epilogue(a, t);
+}
+
 KERNEL void sp_kernel_skip(const void *args)
 {
     const struct sp_skip_args *a = (const struct sp_skip_args *)args;
+    if (a->lists > 1) {
+        skip_each(a);
+        return;
+    }
     const long wide = TOKENS < 8 ? TOKENS : LANES == 16 ? TOKENS : 4;
 #define SKIP_TILES(NT)                                                                                       \
     for (long t = 0; t < a->tokens; t += NT) skip_tile(a, t, NT)

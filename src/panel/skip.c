@@ -1,4 +1,4 @@
-/* skip: y = w x and its epilogue on rows, for few tokens most of whose inputs are 0. in: x in rows, w (packed rows(64): every input, in strips of
+/* skip: y = w x and its epilogue on rows, for tokens most of whose inputs are 0. in: x in rows, w (packed rows(64): every input, in strips of
  * 64 rows), bias?, residual? in rows; out: rows. Its strips are shared out among threads, not its tokens; each thread makes the list of
  * inputs that are there itself, which takes less than telling it to others. */
 #include "panel/common.h"
@@ -29,11 +29,16 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
     return sp_panel_end_prepare(cx, arena, job);
 }
 
-/* A list of inputs and what they are in the tokens of a tile. */
+static bool many(const sp_job *job)
+{
+    return job->tokens > SP_FEW_TOKENS;
+}
+
+/* A list of inputs and what they are in the tokens of a tile; or a list for each token of a panel. */
 static size_t work(const sp_job *job)
 {
-    (void)job;
-    return SP_SKIP_ROOM * (sizeof(unsigned) + SP_FEW_TOKENS * sizeof(float));
+    return many(job) ? (size_t)SP_PANEL * SP_SKIP_ROOM * (sizeof(unsigned) + sizeof(float))
+                     : SP_SKIP_ROOM * (sizeof(unsigned) + SP_FEW_TOKENS * sizeof(float));
 }
 
 static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
@@ -49,7 +54,8 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->x = sp_panel_at(&job->in[0], at);
     a->w = w->values.data;
     a->value = at->work;
-    a->crd = (unsigned *)(at->work + SP_SKIP_ROOM * SP_FEW_TOKENS);
+    a->lists = many(job) ? SP_PANEL : 1;
+    a->crd = (unsigned *)(at->work + SP_SKIP_ROOM * (many(job) ? SP_PANEL : SP_FEW_TOKENS));
     sp_panel_end(job, at, 3, &a->e);
     return a->row1 > a->row0;
 }

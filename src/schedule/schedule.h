@@ -113,6 +113,7 @@ typedef enum {
     SP_PARAMETER_WORD = 1,
     SP_PARAMETER_SHARE,  /* a number between 0 and 1 */
     SP_PARAMETER_AMOUNT, /* a number of at least 0 */
+    SP_PARAMETER_COUNT,  /* a whole one */
     SP_PARAMETER_PART,   /* how many elements of a line, or what share of it: 64, 12.5% */
     SP_PARAMETER_STRING,
     SP_PARAMETER_ANY /* a word or a string: what a user's function makes of it */

@@ -151,6 +151,17 @@ int64_t sp_schedule_part(const sp_schedule_arg *a, int64_t features)
     return SP_MAX(1, SP_MIN(count, features));
 }
 
+static sparta_status count_of(sparta_schedule *s, sp_schedule_arg *a)
+{
+    int64_t count;
+    if (a->quoted || !sp_parse_int(a->text, &count) || count < 0)
+        return sp_schedule_fail(s->cx, a->at, "%s=%.60s: expected a whole number of at least 0", a->name,
+                                a->text);
+    a->text = sp_arena_printf(s->arena, "%lld", (long long)count);
+    SP_NEED(s->cx, a->text);
+    return SPARTA_OK;
+}
+
 static sparta_status check_kind(sparta_schedule *s, const sp_sparsifier_row *f, const sp_parameter *p,
                                 sp_schedule_arg *a)
 {
@@ -158,6 +169,7 @@ static sparta_status check_kind(sparta_schedule *s, const sp_sparsifier_row *f, 
     case SP_PARAMETER_SHARE: return number(s, a, 1, "a number between 0 and 1");
     case SP_PARAMETER_AMOUNT: return number(s, a, HUGE_VAL, "a number of at least 0");
     case SP_PARAMETER_PART: return part(s, a);
+    case SP_PARAMETER_COUNT: return count_of(s, a);
     case SP_PARAMETER_STRING:
         if (a->quoted && *a->text) return SPARTA_OK;
         return sp_schedule_fail(s->cx, a->at, "%s: expected a string in quotes, e.g. %s", p->name, f->usage);

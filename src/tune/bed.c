@@ -74,7 +74,7 @@ static void fill(const sparta_tensor *t, int64_t below, sp_rng *rng)
 static sparta_status thin_out(sp_bed *b, const sparta_tensor *t, double present, sp_rng *rng)
 {
     const size_t n = (size_t)sparta_tensor_elements(t);
-    const size_t turns = sp_implement_few(b->r.task) ? TURNS : 1; /* nobody skips where tokens are many */
+    const size_t turns = sp_implement_few(b->r.task) ? TURNS : 1; /* many tokens read all weights */
     float *x = t->data;
     b->turns = sp_arena_array(b->arena, n * turns, sizeof *b->turns);
     SP_NEED(b->cx, b->turns);

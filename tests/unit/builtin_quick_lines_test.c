@@ -120,7 +120,10 @@ static void sparsify(void **state)
                     if (way & 4 && e % 3) v[e] = nextafterf(v[e] < 0 ? -1 : 1, e % 2 ? 2 : 0);
                     if (way & 8 && e % 13 == 5) v[e] = e % 2 ? NAN : -INFINITY;
                 }
-                const sp_attrs *attrs = ATTRS(INT("keep", keeps[k]), FLOAT("above", way & 1 ? .5f : 0));
+                const bool banded = (way + (int)k) % 3 == 0; /* wider and narrower than there is */
+                const sp_attrs *attrs = ATTRS(INT("keep", keeps[k]), FLOAT("above", way & 1 ? .5f : 0),
+                                              INT("left", banded ? (int64_t)k * way : -1),
+                                              INT("right", banded ? keeps[way % SP_COUNT(keeps)] : -1));
                 twin(SP_OP_Sparsify, attrs, 1, &x, 1, &out, sp_quick_Sparsify, true);
                 sp_free(cx, v);
             }

@@ -572,8 +572,57 @@ static void test_sparsify(void **state)
     float equal[] = {1, -1, 1, -1, 1, 1};
     assert_int_equal(CALL(Sparsify, ATTRS(INT("keep", 2)), F32(y, 2, 3), F32(equal, 2, 3)), SPARTA_OK);
     same_bits(y, (float[]){1, -1, 0, -1, 1, 0}, 6);
+    /* bands: line s of 2 stands at element s + 1 */
+    assert_int_equal(CALL(Sparsify, ATTRS(INT("left", 0), INT("right", 0)), F32(y, 2, 3), t), SPARTA_OK);
+    same_bits(y, (float[]){0, -3, 0, 0, 0, -2}, 6);
+    assert_int_equal(CALL(Sparsify, ATTRS(INT("left", 1)), F32(y, 2, 3), F32(equal, 2, 3)), SPARTA_OK);
+    same_bits(y, (float[]){1, -1, 1, 0, 1, 1}, 6);
+    assert_int_equal(CALL(Sparsify, ATTRS(INT("right", 0), INT("keep", 1)), F32(y, 2, 3), F32(equal, 2, 3)),
+                     SPARTA_OK);
+    same_bits(y, (float[]){1, 0, 0, -1, 0, 0}, 6);
+    assert_int_equal(CALL(Sparsify, ATTRS(INT("left", INT64_MAX), INT("right", INT64_MAX)), F32(y, 3, 2),
+                          F32(equal, 3, 2)),
+                     SPARTA_OK);
+    same_bits(y, equal, 6);
+    assert_int_equal(CALL(Sparsify, ATTRS(INT("left", 0), INT("right", 0)), F32(y, 3, 2), F32(equal, 3, 2)),
+                     SPARTA_OK);
+    same_bits(y, (float[]){0, 0, 1, 0, 0, 1}, 6); /* the first line stands before all */
     assert_int_equal(CALL(Sparsify, &none, F32(y, 0, 3), F32(x, 0, 3)), SPARTA_OK);
     assert_int_equal(CALL(Sparsify, ATTRS(INT("keep", 1)), F32(y, 2, 0), F32(x, 2, 0)), SPARTA_OK);
+}
+
+/* Every other element of a line, by a function; -1 fails. */
+static int every_other(void *user, const float *line, int64_t n, uint8_t *keep)
+{
+    for (int64_t i = 0; i < n; i++) keep[i] = i % 2 == 0 && line[i] != 7;
+    return *(const int *)user;
+}
+
+static void test_sparsify_by_function(void **state)
+{
+    (void)state;
+    sparta_ctx *before = cx; /* functions stay as long as their context */
+    cx = sparta_ctx_create(NULL);
+    int answer = 0;
+    float x[] = {1, -3, 2, 7, 3, -2}, y[6];
+    sparta_line_function f = SPARTA_OPTIONS(sparta_line_function);
+    const sp_attrs *attrs = ATTRS(SP_STRING("function", "other"));
+    assert_int_equal(CALL(Sparsify, attrs, F32(y, 2, 3), F32(x, 2, 3)), SPARTA_E_USAGE);
+    says("no function 'other'");
+    fails(SPARTA_E_USAGE, sparta_line_function_register(cx, &f));
+    f.name = "other", f.keep = every_other, f.user = &answer;
+    ok(sparta_line_function_register(cx, &f));
+    fails_saying(SPARTA_E_USAGE, "already", sparta_line_function_register(cx, &f));
+    assert_int_equal(CALL(Sparsify, attrs, F32(y, 2, 3), F32(x, 2, 3)), SPARTA_OK);
+    same_bits(y, (float[]){1, 0, 2, 0, 0, -2}, 6);
+    attrs = ATTRS(SP_STRING("function", "other"), INT("keep", 1), INT("left", 1));
+    assert_int_equal(CALL(Sparsify, attrs, F32(y, 2, 3), F32(x, 2, 3)), SPARTA_OK);
+    same_bits(y, (float[]){0, 0, 2, 0, 0, -2}, 6);
+    answer = -1;
+    assert_int_equal(CALL(Sparsify, attrs, F32(y, 2, 3), F32(x, 2, 3)), SPARTA_E_USAGE);
+    says("'other' failed (-1)");
+    sparta_ctx_free(cx);
+    cx = before;
 }
 
 /* One item of two heads: two queries, three keys. */
@@ -626,6 +675,7 @@ int main(void)
         cmocka_unit_test(test_embed_column),
         cmocka_unit_test(test_interact),
         cmocka_unit_test(test_sparsify),
+        cmocka_unit_test(test_sparsify_by_function),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -103,10 +103,99 @@ static void answers_are_the_references(void **state)
         if (i % 3 == 0) try_model(MODEL("3"), 3, &(wanted){.rules = cases[i].rules, .dense = cases[i].dense});
     }
     try_model(MODEL("16"), 16, &(wanted){.rules = J "{ sparsify topk(1%) }"});
+    static const int64_t many[] = {1, 17, 64, 70, 200};
+    for (size_t i = 0; i < SP_COUNT(many); i++)
+        try_model(MODEL("batch"), many[i],
+                  &(wanted){.rules = J "{ sparsify topk(2%) }",
+                            .implement = "few_skip",
+                            .reason = "timed with 2.04 % of them there"});
     try_model(MODEL("batch"), 70,
-              &(wanted){.rules = J "{ sparsify topk(10%) }",
+              &(wanted){.rules = "tensor \"v\" { implement few_skip }", .implement = "few_skip"});
+    try_model(MODEL("batch"), 70,
+              &(wanted){.rules = J "{ sparsify topk(40%) }",
                         .implement = "dense4",
-                        .reason = "skipping pays for 1 to 16 tokens"});
+                        .reason = "with more than 16 tokens skipping pays below 30 %"});
+}
+
+/* Of a line what is larger than the one before it. */
+static int rising(void *user, const float *line, int64_t n, uint8_t *keep)
+{
+    (void)user;
+    for (int64_t i = 0; i < n; i++) keep[i] = i && line[i] > line[i - 1];
+    return 0;
+}
+
+/* A function of the caller's; bands; what is said of a value and once more for one who reads it: nodes with names of their own. */
+static void other_ways_to_choose(void **state)
+{
+    (void)state;
+    sparta_ctx *before = cx;
+    cx = context(cache, NULL);
+    sparta_line_function f = SPARTA_OPTIONS(sparta_line_function);
+    f.name = "rising", f.keep = rising;
+    ok(sparta_line_function_register(cx, &f));
+    static const wanted cases[] = {
+        {J "{ sparsify function(\"rising\", bound=3%) }", "few_skip", NULL, false},
+        {J "{ sparsify function(\"rising\") }", NULL, NULL, false},
+        {J "{ sparsify bands(left=40, right=3) }", "few_skip", "timed with 3.2 %", false},
+        {J "{ sparsify bands(5, 0, expect=1%) }", "few_skip", "timed with 1.02 %", false},
+    };
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        try_model(MODEL("3"), 3, &cases[i]);
+        try_model(MODEL("batch"), 40, &(wanted){.rules = cases[i].rules});
+    }
+    sp_obeyed o;
+    sparta_schedule *s;
+    sp_graph *g =
+        obeyed("graph \"g\"\ninput x: f32[2,8]\nnode j: ? = Neg(x) \"/j\"\nnode k: ? = Abs(j) \"/k\"\n"
+               "node l: ? = Exp(j) \"/l\"\nnode m: ? = Add(k, l) \"/m\"\noutput m\n",
+               "tensor \"/k:input\" { sparsify topk(3) }\ntensor \"/l:input\" { sparsify topk(5) }", &o, &s);
+    int nodes = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < i; k++) assert_string_not_equal(g->node[i]->name, g->node[k]->name);
+    for (int i = 0; i < g->n_nodes; i++) nodes += g->node[i]->op == SP_OP_Sparsify;
+    assert_int_equal(nodes, 2);
+    sp_graph_free(g);
+    sparta_schedule_free(s);
+    /* a package has the name; who runs it has to know the function */
+    g = obeyed(MODEL("1"), cases[0].rules, &o, &s);
+    sp_compile_request r = quick();
+    r.obeyed = &o;
+    sparta_package *p = compile_in(cx, g, r), *read = NULL;
+    ok(sparta_package_save(cx, p, in_root("rising.sparta")));
+    sparta_package_close(p);
+    sparta_schedule_free(s);
+    sparta_ctx_free(cx);
+    cx = before;
+    ok(sparta_package_open(cx, in_root("rising.sparta"), &read));
+    sp_graph *given = typed(graph(MODEL("1")));
+    inputs in = make_inputs(given, 1, 1, 1);
+    sparta_session *run_it = session(read, 1);
+    sparta_named_tensor out = {.name = "m"};
+    fails_saying(SPARTA_E_USAGE, "no function 'rising'",
+                 sparta_session_run(cx, run_it, in.in, in.n, &out, 1));
+    sparta_session_free(run_it);
+    free_inputs(&in);
+    sp_graph_free(given);
+    sparta_package_close(read);
+}
+
+/* Of weights, too. */
+static void bands_of_weights(void **state)
+{
+    (void)state;
+    sp_obeyed o;
+    sparta_schedule *s;
+    sp_graph *g = obeyed(MODEL("1"), "tensor \"v\" { sparsify bands(left=3, right=1) }", &o, &s);
+    const sparta_tensor *v = sp_graph_find(g, "v")->constant; /* (k, n) */
+    for (int64_t k = 0; k < v->dim[0]; k++)
+        for (int64_t n = 0; n < v->dim[1]; n++) {
+            const int64_t off = k - (n + v->dim[0] - v->dim[1]);
+            const float x = ((const float *)v->data)[k * v->dim[1] + n];
+            assert_int_equal(x != 0, off >= -3 && off <= 1);
+        }
+    sp_graph_free(g);
+    sparta_schedule_free(s);
 }
 
 /* What is 0 already may be skipped at no price: the answer is that of the model as it was. */
@@ -155,7 +244,7 @@ static void narrow_models(void **state)
 static void plans_for_few_tokens(void **state)
 {
     (void)state;
-    static const char rules[] = "tensor \"/fc1/Relu:output\" { sparsify topk(5%) }";
+    static const char rules[] = "tensor \"/fc1/Relu:output\" { sparsify topk(28%) }";
     sp_graph *g = zoo("mlp", NULL, "inputs=40 hidden1=2000 hidden2=300 classes=10");
     sp_compile_request r = quick();
     sparta_package *p = NULL;
@@ -251,6 +340,11 @@ static void mistakes(void **state)
         {"tensor \"v\" { sparsify threshold(1, bound=3) }", SPARTA_E_USAGE,
          "s:1:36: 'v': threshold: bound=3 is said of what is computed as the model runs; of a weight leave "
          "it out"},
+        {J "{ sparsify function(\"nobody\") }", SPARTA_E_USAGE,
+         "s:1:22: 'j': Sparsify: there is no function 'nobody'"},
+        {"tensor \"v\" { sparsify function(\"f\") }", SPARTA_E_UNSUPPORTED,
+         "s:1:32: 'v': function is of what is computed as the model runs"},
+        {"tensor \"v\" { sparsify bands(1, 1, expect=3) }", SPARTA_E_USAGE, "of a weight leave it out"},
         {"tensor \"/o:output\" { sparsify topk(1) }", SPARTA_E_USAGE, "there is no node or module '/o'"},
     };
     for (size_t i = 0; i < SP_COUNT(cases); i++) {
@@ -441,6 +535,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_the_references),
+        cmocka_unit_test(other_ways_to_choose),
+        cmocka_unit_test(bands_of_weights),
         cmocka_unit_test(zeros_of_relu_cost_nothing),
         cmocka_unit_test(narrow_models),
         cmocka_unit_test(plans_for_few_tokens),

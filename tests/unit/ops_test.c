@@ -282,6 +282,10 @@ static void test_errors(void **state)
     FAILS(SPARTA_E_SHAPE, "input a: f32[n,4]\nnode y: ? = sparta::Sparsify(a) {expect=1.5}\noutput y\n",
           "expect is 1.5");
     FAILS(SPARTA_E_SHAPE, "input a: f32[]\nnode y: ? = sparta::Sparsify(a)\noutput y\n", "Sparsify");
+    FAILS(SPARTA_E_SHAPE, "input a: f32[4]\nnode y: ? = sparta::Sparsify(a) {left=1}\noutput y\n",
+          "Sparsify");
+    FAILS(SPARTA_E_SHAPE, "input a: f32[n,4]\nnode y: ? = sparta::Sparsify(a) {right=-2}\noutput y\n",
+          "left and right are -1 and -2");
     FAILS(SPARTA_E_DTYPE, "input a: i64[n,4]\nnode y: ? = sparta::Sparsify(a)\noutput y\n", "i64");
     FAILS(SPARTA_E_DTYPE, "input a: f32[2]\ninput b: i64[2]\nnode y: ? = Add(a, b)\noutput y\n", "'a'", "f32",
           "'b'", "i64");

@@ -346,8 +346,9 @@ static inline bool make_sparsify(draw *d, const char *op)
 {
     sp_value *x = draw_float(d, 1, 4);
     if (!x) return false;
-    const sp_attr attr[] = {DRAW_INT("keep", roll(d, 4))};
-    return put_node(d, op, 1, &x, reach_of(d, x), 1, attr);
+    const sp_attr attr[] = {DRAW_INT("keep", roll(d, 4)), DRAW_INT("left", roll(d, 3) - 1),
+                            DRAW_INT("right", roll(d, 3) - 1)};
+    return put_node(d, op, 1, &x, reach_of(d, x), x->dims.rank > 1 ? 3 : 1, attr);
 }
 
 #endif
