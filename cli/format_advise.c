@@ -6,9 +6,10 @@
 
 enum { TOKENS = 128 }; /* that formats are timed with */
 
+/* A format that no kernel was written for: one is generated, or the walker takes it. */
 static bool walks(const sp_implement *im)
 {
-    return im && !strcmp(im->name, "walk");
+    return sp_implement_stores_any(im);
 }
 
 /* Would pack take it? */
@@ -59,7 +60,9 @@ static void tail(cli *c, const sp_advice *a)
 /* Kernels multiply f32; a matrix of anything else is run by the reference, whatever its format. */
 static const char *runs(cli *c, const sp_packed *p, const sp_advice_row *row)
 {
-    if (walks(row->implement)) return "walk (no kernel of its own)";
+    if (walks(row->implement))
+        return row->parsed.opaque ? "walk (no kernel of its own)"
+                                  : "generated, or walked (no kernel of its own)";
     if (row->implement) return row->implement->name;
     return p->rank == 2 ? sp_arena_printf(c->arena, "none for %s yet", sparta_dtype_name(p->dtype)) : "";
 }

@@ -344,7 +344,8 @@ sparta_status cli_cut(cli *c, cli_option_id id, const char *text, const char **n
     const char *equal = strchr(text, '=');
     if (!equal || equal == text || !equal[1])
         return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give --%s %s", who(c), cli_options[id].name, text,
-                       cli_options[id].name, cli_options[id].metavar);
+                       cli_options[id].name,
+                       strchr(cli_options[id].metavar, '=') ? cli_options[id].metavar : "NAME=TEXT");
     *name = sp_arena_bytes(c->arena, text, (size_t)(equal - text));
     SP_NEED(c->cx, *name);
     *rest = equal + 1;

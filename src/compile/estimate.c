@@ -103,6 +103,8 @@ static bool has_kernel(sparta_ctx *cx, const sp_node *n, bool plan)
 {
     sparta_tensor w;
     sp_task t = {.node = n};
+    if (n->op == SP_OP_Sparsify && n->out[0]->dtype == SPARTA_F32)
+        return true; /* its quick twin takes all of f32, at the speed of memory */
     if (plan) return sp_attr_find(&n->attrs, "kernel") || sp_attr_find(&n->attrs, "chain");
     if (sp_node_is_fused(n)) return sp_implement_weight(n, &w);
     if (sp_implement_layouts(cx, n, &t.generated) != SPARTA_OK) sp_ctx_clear(cx);

@@ -340,7 +340,8 @@ static sparta_status pin(const job *j, const sp_schedule_clause *c, sp_effect *e
 
 static bool runs_layers(const sp_implement *im)
 {
-    return im->kernel && !sp_implement_stores_any(im) && sp_panel_multiplies(sp_panel_find(im->kernel));
+    return im->kernel && !sp_implement_stores_any(im) && sp_panel_multiplies(sp_panel_find(im->kernel)) &&
+           im != &sp_implement_user; /* its kernels have names of their own */
 }
 
 static sparta_status unknown_implement(const job *j, const char *name)
@@ -374,7 +375,7 @@ static sparta_status pin_implement(const job *j, const sp_schedule_clause *c, sp
                        "'%.100s': format and implement both say what runs the layer; leave one out", j->name);
     const int user = sp_implement_user_place(j->cx, c->call.name);
     if (user >= 0) im = &sp_implement_user;
-    if (!im || !runs_layers(im)) return unknown_implement(j, c->call.name);
+    if (user < 0 && (!im || !runs_layers(im))) return unknown_implement(j, c->call.name);
     sp_text_init(&words, j->cx);
     if (user >= 0) sp_text_printf(&words, c->call.n ? "USER=%d " : "USER=%d", user);
     for (int i = 0; i < c->call.n; i++) {

@@ -47,7 +47,7 @@ sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool w
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
         if (!im->format || !im->kernel || sp_implement_stores_any(im) || im->version ||
-            im == &sp_implement_user || !sp_implement_in_lanes(im))
+            !sp_implement_in_lanes(im))
             continue; /* what a format means does not depend on what may be here or not, nor on tokens */
         for (int p = 0; p < sp_implement_points(im); p++) {
             sp_task task = {.n = n, .k = k};

@@ -336,10 +336,9 @@ static int place(const sp_task *t)
     return (int)sp_point_get(t->point, "USER", first);
 }
 
-/* Of a weight that nobody looked at yet, every one may be. */
 static bool allowed(const sp_task *t)
 {
-    return !t->mask || t->users >> place(t) & 1;
+    return t->users >> place(t) & 1;
 }
 
 static bool match(const sp_task *t)
@@ -353,9 +352,11 @@ static double cost(const sp_task *t)
     return sp_linear_present(t) + (double)t->n * 12;
 }
 
+/* A row that is asked for and has nothing to run says so without falling over. */
 static const user_kernel *kernel_of(const sp_task *t)
 {
-    return &t->user->kernel[place(t)];
+    static const user_kernel nothing = {.name = "", .format = "csr", .text = ""};
+    return t->user && place(t) < t->user->n ? &t->user->kernel[place(t)] : &nothing;
 }
 
 int sp_implement_user_place(sparta_ctx *cx, const char *name)

@@ -95,11 +95,14 @@ run 0 "it verifies" verify k.sparta --against mlp.onnx --schedule k.sched
 # ------------------------------------------------------------------ of a user
 run 0 "a pruned model" zoo mlp --prune 1x1:0.9 -o pruned.onnx
 printf 'tensor "fc1.weight" {\n    implement rows_of_csr\n}\n' > own.sched
+printf 'tensor "fc1.weight" {\n    implement user\n}\n' > row.sched
 run 0 "compile --kernel" compile pruned.onnx --kernel "$root/examples/kernel.c" --schedule own.sched --no-measure --target avx512,avx2,portable -o own.sparta
 run 0 "its layers" inspect own.sparta --json; json "d['layers'][0]['implement'] == 'user'" "it runs the layer"
 run 0 "its text" kernel show own.sparta --step /fc1/Gemm; has out "splat(w[at])" "is in the package"
 run 0 "it verifies without it" verify own.sparta --against pruned.onnx
 SPARTA_TARGET=portable run 0 "it verifies without its code" verify own.sparta --against pruned.onnx
+run 2 "a row without its name" compile pruned.onnx --kernel "$root/examples/kernel.c" --schedule row.sched --no-measure -o x.sparta; complains "a row without its name"
+run 2 "a format without a text" kernel show --expr "y(i) = A(i,j)*x(j)" --format A=; has err "give --format NAME=TEXT" "says what is missing"
 run 2 "a kernel that nobody gave" compile pruned.onnx --schedule own.sched --no-measure -o x.sparta; complains "a kernel that nobody gave"
 sed 's/splat(w/2.f * splat(w/' "$root/examples/kernel.c" > wrong.c
 run 0 "a kernel that is wrong" compile pruned.onnx --kernel wrong.c --db wrong.db -o right.sparta; has err "kernel rows_of_csr disagrees with the reference" "is not used"
