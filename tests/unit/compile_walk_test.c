@@ -2,6 +2,7 @@
  * unpacked again; what is refused, and what happens without memory. (Slow: make test only.) */
 #include "models.h"
 #include "compile/lower.h"
+#include "package_damage.h"
 
 /* Two products with every epilogue: bias and GELU; residual and the statistics of a normalisation. Sizes that no block divides. */
 #define MODEL                                                                                                \
@@ -508,6 +509,59 @@ static void without_memory(void **state)
     sweep(SUMS, true); /* formats that are sums stay with the context; a sanitizer sees what is lost */
 }
 
+/* Bytes of stored weights changed and signed, under code that follows positions and coordinates as they lie: refused when a session is made, or harmless. */
+static void damaged_under_code(void **state)
+{
+    (void)state;
+    static const wish some[] = {{"csc", "magnitude(1x1, 0.7)"},
+                                {"bsr(4,4)", "magnitude(4x4, 0.7)"},
+                                {"(i,j)->(i/8:compressed, j:compressed, i%8:dense)", "magnitude(4x4, 0.8)"}};
+    sp_rng rng = sp_rng_seed(31);
+    int refused = 0, ran = 0, code = 0;
+    for (size_t w = 0; w < SP_COUNT(some); w++) {
+        sparta_package *p = compiled(&some[w], quick(), SPARTA_OK), *good = NULL;
+        code += !strcmp(said_of(node_named(p, "/h"), "kernel"), "stored");
+        ok(sparta_package_save(cx, p, in_root("good.sparta")));
+        sparta_package_close(p);
+        ok(sparta_package_open(cx, in_root("good.sparta"), &good));
+        const size_t size = good->file.size;
+        disk_header h;
+        memcpy(&h, good->file.data, sizeof h);
+        const disk_section *weights = &h.section[DISK_WEIGHTS];
+        uint8_t *bad = sp_alloc(cx, size);
+        assert_non_null(bad);
+        for (int round = 0; round < 80; round++) {
+            memcpy(bad, good->file.data, size);
+            const size_t at = weights->offset + sp_rng_next(&rng) % (weights->size - 4);
+            if (round % 2)
+                bad[at] ^= (uint8_t)(1u << sp_rng_next(&rng) % 8);
+            else
+                memset(bad + at, round % 4 ? 0xff : 0x7f, 4);
+            sign(bad, size);
+            ok(sp_file_write(cx, in_root("bad.sparta"), (const char *)bad, size));
+            sparta_session *s = NULL;
+            p = NULL;
+            if (sparta_package_open(cx, in_root("bad.sparta"), &p) != SPARTA_OK ||
+                sparta_session_create(cx, p, NULL, &s) != SPARTA_OK) {
+                refused++;
+                sparta_package_close(p);
+                continue;
+            }
+            inputs in = make_inputs(p->plan, 70, 1, 2);
+            results got = run(s, p, &in);
+            ran++;
+            free_results(&got);
+            free_inputs(&in);
+            sparta_session_free(s);
+            sparta_package_close(p);
+        }
+        sp_free(cx, bad);
+        sparta_package_close(good);
+    }
+    assert_true(refused > 0 && ran > 0);
+    if (is_generated("csc")) assert_true(code > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -515,7 +569,7 @@ int main(void)
         cmocka_unit_test(never_by_itself),  cmocka_unit_test(times_are_measured),
         cmocka_unit_test(layers_show_pins), cmocka_unit_test(too_much),
         cmocka_unit_test(crowded),          cmocka_unit_test(refusals),
-        cmocka_unit_test(without_memory),
+        cmocka_unit_test(without_memory),   cmocka_unit_test(damaged_under_code),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
