@@ -354,7 +354,9 @@ sparta_status cli_holds_arrays(cli *c, bool *out)
 {
     sp_holds holds = SP_HOLDS_OTHER;
     SP_TRY(sp_file_holds(c->cx, c->operand[0], &holds));
-    *out = holds != SP_HOLDS_OTHER;
+    bool program = false; /* of torch.export: an archive, too */
+    if (holds == SP_HOLDS_NPZ) SP_TRY(sp_import_is_program(c->cx, c->operand[0], &program));
+    *out = holds != SP_HOLDS_OTHER && !program;
     return SPARTA_OK;
 }
 

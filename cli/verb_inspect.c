@@ -199,7 +199,7 @@ static sparta_status inspect_model(cli *c)
     o.db = cli_text(c, CLI_DB, NULL);
     SP_TRY(dims_of(c, &o.dims));
     SP_TRY(sparta_model_report(c->cx, c->operand[0], &o, &report));
-    facts f = {.kind = "onnx", .report = report};
+    facts f = {.kind = sparta_report_facts(report)->opset ? "onnx" : "pt2", .report = report};
     sparta_status status = tell(c, &f);
     sparta_report_free(report);
     return status;

@@ -4,7 +4,7 @@
 
 sparta_status sp_json_wrong(const json_reader *r, const char *what)
 {
-    return sp_fail(r->cx, SPARTA_E_FORMAT, "malformed header at byte %lld: %s", (long long)(r->at - r->begin),
+    return sp_fail(r->cx, SPARTA_E_FORMAT, "malformed JSON at byte %lld: %s", (long long)(r->at - r->begin),
                    what);
 }
 

@@ -1,4 +1,4 @@
-/* The little JSON that the header of a safetensors file is: a reader that walks over text it does not own, with
+/* JSON, as the header of a safetensors file is: a reader that walks over text it does not own, with
  * no recursion but for values that are skipped, which may nest JSON_DEPTH deep.
  *
  *     json_reader r = {cx, begin, begin, end};

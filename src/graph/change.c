@@ -2,7 +2,7 @@
 #include "graph/graph.h"
 #include <string.h>
 
-/* `by` takes over the name of the output `old`. The ids go with the names, so that by_name stays true without
+/* `by` takes over the name of `old`, an output. The ids go with the names, so that by_name stays true without
  * a change. */
 static void swap_names(sp_graph *g, sp_value *old, sp_value *by)
 {
@@ -14,6 +14,14 @@ static void swap_names(sp_graph *g, sp_value *old, sp_value *by)
     by->id = id;
     g->value[old->id] = old;
     g->value[by->id] = by;
+}
+
+sparta_status sp_graph_rename(sp_graph *g, sp_value *v, const char *name)
+{
+    sp_value *other;
+    SP_TRY(sp_graph_add_value(g, name, &other));
+    swap_names(g, other, v);
+    return SPARTA_OK;
 }
 
 static void replace_in(sp_node *n, const sp_value *old, sp_value *by)

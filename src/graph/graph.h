@@ -122,6 +122,8 @@ sparta_status sp_graph_copy(const sp_graph *from, sp_graph **out) SP_MUST;
 
 /* Building. Names are copied; a name already taken is E_FORMAT; name NULL makes a fresh one ("%12"). */
 sparta_status sp_graph_add_value(sp_graph *g, const char *name, sp_value **out) SP_MUST;
+/* Another name, which nothing else may have; a dead value is left with the old one, and the ids change places with the names. */
+sparta_status sp_graph_rename(sp_graph *g, sp_value *v, const char *name) SP_MUST;
 sparta_status sp_graph_add_input(sp_graph *g, const char *name, sparta_dtype dtype, const sp_dims *dims,
                                  sp_value **out) SP_MUST;
 /* `tensor` (row-major) is copied as a struct; its data is borrowed, or copied into the arena when `copy`.

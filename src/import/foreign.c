@@ -1,6 +1,7 @@
 /* What a file is that is no ONNX model, by its first bytes and the names in an archive, and how one gets ONNX out of it. */
 #include "import/import.h"
 #include "import/onnx.h"
+#include "import/pt2.h"
 #include <string.h>
 
 typedef struct foreign {
@@ -45,6 +46,15 @@ sparta_status sp_onnx_not_foreign(sparta_ctx *cx, sp_bytes file)
     const foreign *f = find(file);
     if (!f) return SPARTA_OK;
     return sp_fail(cx, SPARTA_E_UNSUPPORTED, "is no ONNX model but %s; %s", f->what, f->todo);
+}
+
+sparta_status sp_import_is_program(sparta_ctx *cx, const char *path, bool *out)
+{
+    sp_mapped file;
+    SP_TRY(sp_mapped_open(cx, path, &file));
+    *out = sp_pt2_is((sp_bytes){file.data, file.size});
+    sp_mapped_close(&file);
+    return SPARTA_OK;
 }
 
 sparta_status sp_import_can_show(sparta_ctx *cx, const char *path)

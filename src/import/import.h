@@ -1,6 +1,7 @@
-/* import: ONNX in and out.
+/* import: ONNX in and out, programs of torch.export in.
  *
  *   model.onnx --mmap--> wire reader (views) --> names resolved, old operator forms rewritten --> graph
+ *   model.pt2  --mmap--> zip, JSON (pt2.h)   --> overloads of ATen as ONNX's operators (aten.def) --> graph
  *
  * The wire reader is our own: protobuf fields as (pointer, length) views, depth at most 64, counts and bytes
  * budgeted. Weights stay in the mapping (sp_model keeps it open) unless they must be converted or are
@@ -24,7 +25,7 @@ typedef struct sp_model {
     sp_mapped file;
     int n_external;
     sp_mapped *external; /* further files that weights live in */
-    int opset;           /* of the default domain, as the file says */
+    int opset;           /* of the default domain, as the file says; 0: no ONNX file */
     int64_t parameters;  /* elements of all float initialisers */
 } sp_model;
 
@@ -46,6 +47,8 @@ sparta_status sp_model_check(sparta_ctx *cx, const sp_model *m) SP_MUST;
  * Files up to 2 GiB in one; larger ones put weights beside it as external data ("<name>.data"). */
 sparta_status sp_onnx_write(sparta_ctx *cx, const sp_graph *g, const char *path) SP_MUST;
 
+/* Is it a program of torch.export (.pt2)? By what is in it, whatever it is called. */
+sparta_status sp_import_is_program(sparta_ctx *cx, const char *path, bool *out) SP_MUST;
 /* E_UNSUPPORTED for a known file of something that is neither a model nor arrays (a module of PyTorch, say): what it is and how one gets
  * ONNX out of it. */
 sparta_status sp_import_can_show(sparta_ctx *cx, const char *path) SP_MUST;

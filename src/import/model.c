@@ -4,6 +4,7 @@
  *
  * Each step reads the GraphProto's fields again: nothing is kept but the graph itself. */
 #include "import/onnx.h"
+#include "import/pt2.h"
 #include <string.h>
 
 /* ------------------------------------------------------------------ ModelProto */
@@ -172,7 +173,7 @@ static sparta_status import(sp_importer *im, sp_bytes bytes)
 static sparta_status import_into(sparta_ctx *cx, sp_model *m, sp_bytes bytes, const char *folder)
 {
     sp_importer im = {.cx = cx, .model = m, .folder = folder, .suffix = 2};
-    sparta_status status = import(&im, bytes);
+    sparta_status status = sp_pt2_is(bytes) ? sp_pt2_import(m, cx, bytes) : import(&im, bytes);
     sp_map_free(im.files);
     sp_map_free(im.symbols);
     sp_map_free(im.renamed);

@@ -1,4 +1,5 @@
 /* What a file is, and which sizes its symbols get when nobody says. */
+#include "import/import.h"
 #include "measure/measure.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +27,15 @@ static sparta_status first_bytes(sparta_ctx *cx, const char *path, uint8_t *head
     return SPARTA_OK;
 }
 
+/* A program of torch.export is a zip archive, as arrays are. */
+static sparta_status kind_of_archive(sparta_ctx *cx, const char *path, sparta_file_kind *out)
+{
+    bool model;
+    SP_TRY(sp_import_is_program(cx, path, &model));
+    *out = model ? SPARTA_FILE_ONNX : SPARTA_FILE_NPZ;
+    return SPARTA_OK;
+}
+
 sparta_status sparta_file_kind_of(sparta_ctx *cx, const char *path, sparta_file_kind *out)
 {
     uint8_t head[8] = {0};
@@ -35,7 +45,7 @@ sparta_status sparta_file_kind_of(sparta_ctx *cx, const char *path, sparta_file_
     else if (!memcmp(head, "\x93NUMPY", 6))
         *out = SPARTA_FILE_NPY;
     else if (!memcmp(head, "PK\3\4", 4) || !memcmp(head, "PK\5\6", 4))
-        *out = SPARTA_FILE_NPZ;
+        return kind_of_archive(cx, path, out);
     else
         *out = SPARTA_FILE_ONNX;
     return SPARTA_OK;

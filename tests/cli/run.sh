@@ -130,7 +130,7 @@ json "{l['name']: l['shape'] for l in d['layers']}['w'] == [2, 3] and d['paramet
 run 0 "inspect an mtx" inspect "$seeds/fuzz_mtx/real.mtx"; has out "a sparse matrix, 5 elements" "inspect counts the entries"; has out "4x6" "inspect shows the shape"
 run 0 "inspect an smtx" inspect "$seeds/fuzz_mtx/dlmc.smtx" --json
 json "d['kind'] == 'matrix' and d['layers'][0]['entries'] == 5 and abs(d['layers'][0]['density'] - 5 / 24) < 1e-6" "inspect --json has the matrix"
-for file in torch.pt:w/data.pkl:torch.save script.pt:w/constants.pkl:TorchScript program.pt2:w/archive_format:torch.export other.zip:a.txt:"give the .onnx file"; do
+for file in torch.pt:w/data.pkl:torch.save script.pt:w/constants.pkl:TorchScript program.pt2:w/serialized_exported_program.json:torch.export other.zip:a.txt:"give the .onnx file"; do
     python3 -c 'import sys, zipfile
 zipfile.ZipFile(sys.argv[1], "w").writestr(sys.argv[2], b"bytes")' "${file%%:*}" "$(echo "$file" | cut -d: -f2)"
     run 4 "inspect ${file%%:*}" inspect "${file%%:*}"; has err "${file##*:}" "inspect says what ${file%%:*} is"; complains "${file%%:*}"

@@ -72,7 +72,7 @@ fi
 tell() { run 4 "compile $1" compile "$1" -o x.sparta; complains "$1"; has err "$2" "$1: says what it is"; }
 printf 'PK\003\004................model/data.pkl.........' > a.pt; tell a.pt "torch.onnx.export(module.eval()"
 printf 'PK\003\004.......m/data.pkl......m/constants.pkl.' > b.pt; tell b.pt "torch.jit.load"
-printf 'PK\003\004.......m/archive_format.m/data.pkl.....' > c.pt2; tell c.pt2 "torch.export.load"
+printf 'PK\003\004.......serialized_exported_program.json' > c.pt2; tell c.pt2 "export it again with PyTorch 2.10 or later"
 printf '\200\002\212\nl\374\234F\371 j\250P\031.' > d.pth; tell d.pth "torch.save"
 printf '\020\000\000\000\000\000\000\000{"a":1}         ' > e.safetensors; tell e.safetensors "safetensors"
 printf '\211HDF\r\n\032\n........' > f.h5; tell f.h5 "tf2onnx.convert --keras"

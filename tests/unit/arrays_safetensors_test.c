@@ -116,7 +116,7 @@ static void test_strings(void **state)
     for (size_t i = 0; i < SP_COUNT(bad); i++) {
         char text[200];
         snprintf(text, sizeof text, "{\"%s\":" T("U8", "[1]", 0, 1) "}", bad[i]);
-        refuses(SPARTA_E_FORMAT, text, 1, "malformed header at byte");
+        refuses(SPARTA_E_FORMAT, text, 1, "malformed JSON at byte");
     }
     size_t size;
     sp_safetensors s;

@@ -1,0 +1,326 @@
+"""Programs of torch.export (.pt2), read without Python: what PyTorch writes compiles, and the package gives eager PyTorch's answer."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from common import ROOT, Tests, need, refused
+
+import sparta  # common.py says where it is
+
+warnings.filterwarnings("ignore")
+tests = Tests()
+os.environ["XDG_CACHE_HOME"] = tests.work.name
+torch.manual_seed(0)
+QUICK = {"no_measure": 1, "context": {"cache_dir": "", "compiler": ""}}
+BATCH, LENGTH = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("length", min=1, max=64)
+
+
+def save(name, module, inputs, shapes=None, kwargs=None):
+    path = os.path.join(tests.work.name, name + ".pt2")
+    torch.export.save(torch.export.export(module, inputs, kwargs, dynamic_shapes=shapes), path)
+    return path
+
+
+def close(got, want, most=1e-4):
+    want = want.detach().numpy()
+    need(got.shape == want.shape and got.dtype == want.dtype, f"{got.dtype}{got.shape}, not {want.dtype}{want.shape}")
+    off = np.abs(got.astype(np.float64) - want.astype(np.float64)).max() if want.size else 0
+    need(off <= most * max(np.abs(want).max() if want.size else 0, 1e-3), f"off by {off}")
+    return off
+
+
+def leaves(answer):
+    return [x for x in torch.utils._pytree.tree_leaves(answer) if isinstance(x, torch.Tensor)]
+
+
+def agree(name, module, inputs, shapes=None, more=(), kwargs=None):
+    """The package of the exported module at the example and at other sizes."""
+    package = sparta.compile(save(name, module.eval(), inputs, shapes, kwargs), **QUICK)
+    for given in (inputs, *more):
+        with torch.no_grad():
+            want = leaves(module(*given, **(kwargs or {})))
+        got = package.run(dict(zip(package.inputs, leaves((given, kwargs or {})))))
+        need(len(got) == len(want), f"{list(got)} for {len(want)} outputs")
+        for have, expected in zip(got.values(), want):
+            close(have, expected)
+    return package
+
+
+# ---------------------------------------------------------------- overloads, one by one
+
+
+class Of(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *x):
+        return self.function(*x)
+
+
+X, Y, POSITIVE, IDS = torch.randn(2, 3, 4), torch.randn(2, 3, 4), torch.rand(2, 3, 4) + 0.5, torch.randint(0, 3, (2, 5))
+IMAGE, MASK, WHOLE = torch.randn(2, 4, 6, 6), torch.rand(2, 3, 4) > 0.5, torch.randint(-9, 9, (2, 3, 4))
+CASES = {
+    "one operand": (lambda x, p: (x.relu(), x.tanh(), x.sigmoid(), x.erf(), x.exp(), p.log(), p.sqrt(), p.rsqrt(), p.reciprocal(), x.abs(), -x, x.sin(), x.cos()), X, POSITIVE),
+    "rounding": (lambda x: (x.floor(), x.ceil(), x.round(), x.sign(), torch.isnan(x), torch.isinf(x), ~(x > 0), torch.logical_not(x > 0)), X),
+    "activations": (lambda x: (F.silu(x), F.gelu(x), F.gelu(x, approximate="tanh"), F.leaky_relu(x, 0.2), F.elu(x, 0.7), F.softplus(x), F.mish(x), F.hardswish(x), F.hardsigmoid(x), F.relu6(x), F.selu(x), F.hardtanh(x, -0.5, 0.3)), X),
+    "two operands": (lambda x, y, p: (x + y, torch.add(x, y, alpha=2), x - y, torch.sub(x, y, alpha=0.5), 3 - x, x * y, x / p, torch.maximum(x, y), torch.min(x, y), p**2, p**y, 2**x, x + 1, x * 2.5), X, Y, POSITIVE),
+    "integers": (lambda w: (w + 1, w * 2, w / 2, w // 3, torch.div(w, 3, rounding_mode="trunc"), w % 3, w.sum(), w.abs(), w == 3, w < 0, w > 0.5), WHOLE),
+    "floor and remainder": (lambda x: (torch.div(x, 0.3, rounding_mode="floor"), torch.div(x, 0.3, rounding_mode="trunc"), x % 0.7), X),
+    "comparisons": (lambda x, y, m: (x < y, x <= 0, x > y, x >= 0, x == y, x != y, m & (x > 0), m | (x > 0), m ^ (x > 0), torch.logical_and(m, x > 0)), X, Y, MASK),
+    "choices": (lambda x, y, m: (torch.where(m, x, y), torch.where(m, x, 0.0), x.masked_fill(m, float("-inf")).softmax(-1), x.clamp(-0.5, 0.5), x.clamp(min=0), x.clamp(max=0.1)), X, Y, MASK),
+    "reductions": (lambda x, p, m: (x.sum(), x.sum(1), x.sum((0, 2), keepdim=True), x.mean(-1), x.mean(), p.prod(1), x.amax(1), x.amin((0, 1)), x.max(), x.min(), m.any(), m.all(1), m.sum(-1), x.logsumexp(-1), x.norm(dim=-1), torch.linalg.vector_norm(x, 1, dim=1)), X, POSITIVE, MASK),
+    "where they are": (lambda x: (*x.max(1), *x.min(-1, keepdim=True), x.argmax(-1), x.argmin(1, keepdim=True), x.argmax(), *x.topk(2, -1), x.cumsum(1)), X),
+    "softmax": (lambda x: (x.softmax(-1), x.softmax(1), x.log_softmax(-1), F.softmax(x, dim=-1, dtype=torch.float64)), X),
+    "products": (lambda x, y: (x @ y.transpose(1, 2), torch.bmm(x, y.mT), torch.mm(x[0], y[0].t()), torch.addmm(x[0, 0], x[0], y[0].T.contiguous() @ y[0], beta=0.5, alpha=2), torch.einsum("bij,bkj->bik", x, y), torch.baddbmm(x @ y.mT, x, y.mT), x[0, 0] @ y[0, 1]), X, Y),
+    "views": (lambda x: (x.view(6, 4), x.reshape(-1), x.flatten(1), x.flatten(0, 1), x.unflatten(2, (2, 2)), x.transpose(0, 2), x.permute(2, 0, 1), x.movedim(0, 2), x.unsqueeze(-1), x[:1].squeeze(0), x.unsqueeze(1).squeeze(), x.view_as(x)), X),
+    "pieces": (lambda x: (x[:, 1:], x[..., ::2], x[:, -1], x[0], x.narrow(1, 1, 2), *x.split(2, 1), *x.split([1, 3], 2), *x.chunk(2, -1), *x.unbind(1), x.select(2, -1)), X),
+    "together": (lambda x, y: (torch.cat([x, y], 1), torch.stack([x, y], -1), x.repeat(2, 1, 3), x.repeat(2, 1, 1, 1), x.repeat_interleave(2, 1), x[:, :1].expand(-1, 5, -1), x[:1].expand_as(y), x.roll(1, 1), x.roll((1, -1), (0, 2)), x.flip(1), x.diff(dim=1)), X, Y),
+    "padding": (lambda x, i: (F.pad(x, (1, 2)), F.pad(x, (0, 1, 2, 0), value=3.0), F.pad(i, (1, 1, 1, 1), mode="reflect"), F.pad(i, (1, 0, 0, 1), mode="replicate"), x.tril(), x.triu(1)), X, IMAGE),
+    "indices": (lambda x, i: (x[:, i[0] % 3], x[i[0] % 2, i[1] % 3], x[:, i[0] % 3, i[1] % 4], x[i[0] % 2, :, i[1] % 4], x[i[:, :1] % 2, i % 3], x.index_select(2, i[0] % 4), x.gather(1, i[:, :1, None].expand(2, 1, 4) % 3)), X, IDS),
+    "new tensors": (lambda x: (x + torch.arange(4), torch.arange(1, 7, 2) + x[0, 0, 0], x + torch.ones(3, 1), torch.zeros_like(x) + x, torch.full((2,), 2.5) * x[:, 0, 0], x.new_ones(2, 1, 1) + x, torch.full_like(x, -1) * x, x * torch.tensor(3.0)), X),
+    "types": (lambda x, w: (x.double(), x.to(torch.int32), w.float() * x, w.to(x.dtype), x.half().float(), w.bool(), w.type_as(x), x + w), X, WHOLE),
+    "convolutions": (lambda i, w: (F.conv2d(i, w), F.conv2d(i, w, padding=1, stride=2), F.conv2d(i, w, padding="same"), F.conv2d(i, w[:, :2], groups=2, dilation=2), F.conv_transpose2d(i, w.transpose(0, 1), stride=2, padding=1, output_padding=1), F.conv1d(i[:, :, 0], w[:, :, 0])), IMAGE, torch.randn(6, 4, 3, 3)),
+    "pools": (lambda i: (F.max_pool2d(i, 2), F.max_pool2d(i, 3, 2, 1), F.max_pool2d(i, 3, 2, ceil_mode=True), F.avg_pool2d(i, 2), F.avg_pool2d(i, 3, 1, 1), F.adaptive_avg_pool2d(i, 1), F.adaptive_avg_pool2d(i, (3, 2)), F.max_pool1d(i[:, :, 0], 2)), IMAGE),
+    "images": (lambda i: (F.interpolate(i, scale_factor=2), F.interpolate(i, size=(9, 8), mode="bilinear"), F.interpolate(i, size=(9, 8), mode="bilinear", align_corners=True), F.pixel_shuffle(i, 2)), IMAGE),
+    "norms": (lambda i, x: (F.group_norm(i, 2), F.instance_norm(i), F.layer_norm(x, (4,)), F.layer_norm(x, (3, 4)), F.rms_norm(x, (4,)), F.batch_norm(i, torch.ones(4), torch.full((4,), 2.0))), IMAGE, X),
+    "lookups": (lambda i, t: F.embedding(i, t), IDS, torch.randn(3, 7)),
+}
+
+
+def overloads(name):
+    function, *inputs = CASES[name]
+    agree("case", Of(function), tuple(inputs))
+
+
+def attention():
+    q, k, v = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8), torch.randn(2, 4, 7, 8)
+    mask = torch.rand(2, 1, 5, 7) > 0.4
+    mask[0, :, 2] = False  # a row of nothing is zeros
+    agree("sdpa", Of(lambda q, k, v: F.scaled_dot_product_attention(q, k, v)), (q, k, v))
+    agree("mask", Of(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=0.3)), (q, k, v, mask))
+    agree("bias", Of(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m)), (q, k, v, torch.randn(5, 7)))
+    agree("causal", Of(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)), (q, k, v))
+    agree("groups", Of(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)), (k, v[:, :2], k[:, :2]))
+    agree("three dims", Of(lambda q, k, v: F.scaled_dot_product_attention(q, k, v)), (q[0], k[0], v[0]))
+
+
+def in_place():
+    def changed(x):
+        y = x * 2
+        y += 1
+        y.relu_()
+        return y, y.mul_(3) + x
+
+    agree("changed", Of(changed), (X,))
+
+    def seen(x):
+        y = x * 2
+        v = y.view(-1)
+        y.add_(1)
+        return v
+
+    refused(sparta.Error, "changed in place", sparta.compile, save("seen", Of(seen), (X,)))
+    functional = torch.export.export(Of(seen), (X,)).run_decompositions({})
+    path = os.path.join(tests.work.name, "functional.pt2")
+    torch.export.save(functional, path)
+    close(next(iter(sparta.compile(path, **QUICK).run({"x_0": X}).values())), seen(X))
+
+
+# ---------------------------------------------------------------- whole models
+
+
+def networks(name):
+    sys.path.insert(0, os.path.join(ROOT, "tests", "fixtures"))
+    import networks as small
+
+    module = {"resnet": small.ResNet, "mobilenet": small.MobileNet, "unet": small.UNet}[name]().eval()
+    size = (3, 3, 32, 32)
+    for m in module.modules():  # statistics that are not 0 and 1
+        if isinstance(m, nn.BatchNorm2d):
+            m.running_mean.normal_(), m.running_var.uniform_(0.5, 2)
+    agree(name, module, (torch.randn(*size),), ({0: BATCH},), [(torch.randn(5, *size[1:]),), (torch.randn(1, *size[1:]),)])
+
+
+SIZE = dict(vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, max_position_embeddings=64)
+GROUPS = dict(SIZE, num_key_value_heads=2)
+T5 = dict(vocab_size=60, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0)
+SIDES = {f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in (("layers", 1), ("attention_heads", 4), ("ffn_dim", 64))}
+PICTURE = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=32, patch_size=8)
+RELATIVE = dict(relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=16, share_att_key=True, norm_rel_ebd="layer_norm")
+MODELS = {  # name -> (inputs, configuration)
+    "BertModel": ("text", SIZE),
+    "RobertaModel": ("text", SIZE),
+    "DistilBertModel": ("text", dict(vocab_size=60, dim=32, n_layers=2, n_heads=4, hidden_dim=64)),
+    "AlbertModel": ("text", dict(SIZE, embedding_size=16)),
+    "ElectraModel": ("text", dict(SIZE, embedding_size=16)),
+    "MPNetModel": ("text", SIZE),
+    "DebertaV2Model": ("text", dict(SIZE, **RELATIVE)),
+    "ModernBertModel": ("text", dict(SIZE, local_attention=8, pad_token_id=0)),
+    "MobileBertModel": ("text", dict(SIZE, embedding_size=16, intra_bottleneck_size=32)),
+    "GPT2LMHeadModel": ("decoder", dict(vocab_size=60, n_embd=32, n_layer=2, n_head=4, n_positions=64)),
+    "LlamaForCausalLM": ("decoder", GROUPS),
+    "Qwen2ForCausalLM": ("decoder", GROUPS),
+    "Gemma2ForCausalLM": ("decoder", dict(GROUPS, head_dim=8, query_pre_attn_scalar=8, sliding_window=8)),
+    "MistralForCausalLM": ("decoder", dict(GROUPS, sliding_window=8)),
+    "OPTForCausalLM": ("decoder", dict(SIZE, ffn_dim=64, word_embed_proj_dim=32)),
+    "PhiForCausalLM": ("decoder", SIZE),
+    "GPTNeoXForCausalLM": ("decoder", SIZE),
+    "T5EncoderModel": ("text", T5),
+    "T5Model": ("pair", T5),
+    "BartModel": ("pair", dict(vocab_size=60, d_model=32, max_position_embeddings=64, decoder_start_token_id=2, pad_token_id=1, **SIDES)),
+    "ViTModel": ("image", PICTURE),
+    "DeiTModel": ("image", PICTURE),
+    "SwinModel": ("image", dict(image_size=32, patch_size=2, embed_dim=24, depths=[2, 2], num_heads=[3, 6], window_size=4)),
+    "CLIPModel": ("both", dict(text_config=dict(SIZE, eos_token_id=2), vision_config=PICTURE)),
+}
+ALWAYS = ("BertModel", "LlamaForCausalLM")  # others in turns: PT2_MODELS=all is every one of them
+
+
+class Tensors(nn.Module):
+    """A model by the names of its inputs, without what it remembers."""
+
+    def __init__(self, module, names, fixed):
+        super().__init__()
+        self.module, self.names, self.fixed = module, names, fixed
+
+    def forward(self, *inputs):
+        return tuple(x for x in self.module(**dict(zip(self.names, inputs)), **self.fixed).to_tuple() if isinstance(x, torch.Tensor))[:2]
+
+
+def given(kind, batch, length):
+    mask = torch.ones(batch, length, dtype=torch.long)
+    mask[1:, length // 2 :] = 0
+    text = {"input_ids": torch.randint(3, 60, (batch, length)), "attention_mask": mask}
+    pair = {**text, "decoder_input_ids": torch.randint(3, 60, (batch, 5))}
+    picture = {"pixel_values": torch.randn(batch, 3, 32, 32)}
+    return {"text": text, "decoder": text, "pair": pair, "image": picture, "both": {**text, **picture}}[kind]
+
+
+def transformer(name):
+    import transformers
+
+    kind, config = MODELS[name]
+    cls = getattr(transformers, name)
+    try:
+        module = cls._from_config(cls.config_class(**config), attn_implementation="sdpa")
+    except ValueError:  # not this one
+        module = cls._from_config(cls.config_class(**config), attn_implementation="eager")
+    inputs, other = given(kind, 3, 11), given(kind, 2, 7)
+    for p in module.parameters():  # norms and biases that are not 1 and 0
+        if p.dim() == 1:
+            p.data += 0.1 * torch.randn_like(p)
+    wrapped = Tensors(module.eval(), list(inputs), {"use_cache": False} if kind in ("decoder", "pair") else {})
+    shapes = tuple({0: BATCH} if x.dim() == 4 or n == "decoder_input_ids" else {0: BATCH, 1: LENGTH} for n, x in inputs.items())
+    package = agree(name, wrapped, tuple(inputs.values()), (shapes,), [tuple(other.values())])
+    products = {l["op"] for l in package.layers}
+    need("Attention" in products and "Linear" in products, f"nothing was recognised: {products}")
+
+
+def turn():
+    """Those of this day: a few, so that all have been tried in a week."""
+    if os.environ.get("PT2_MODELS"):
+        return list(MODELS) if os.environ["PT2_MODELS"] == "all" else os.environ["PT2_MODELS"].split(",")
+    import time
+
+    rest = [m for m in MODELS if m not in ALWAYS]
+    day = int(time.time() // 86400)
+    return [*ALWAYS, *(rest[(4 * day + i) % len(rest)] for i in range(4))]
+
+
+# ---------------------------------------------------------------- names, verbs, hostile files
+
+
+class Named(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 8)
+
+    def forward(self, x):
+        return {"y": self.down(self.up(x).relu()), "extra": [x * 2, (x + 1,)]}
+
+
+def names():
+    module = Named().eval()
+    path = save("named", module, (torch.randn(3, 16),), ({0: BATCH},))
+    package = sparta.compile(path, dims={"x_0": (1, 8, 64)}, **QUICK)
+    need([l["name"] for l in package.layers] == ["up", "down"], f"layers are called {[l['name'] for l in package.layers]}")
+    need(list(package.inputs) == ["x"] and list(package.outputs) == ["y", "extra_0", "extra_1_0"], f"{list(package.outputs)}")
+    need(sparta.inspect(path)["bounds"] == {"x_0": 64}, f"{sparta.inspect(path)['bounds']}")
+    gone = np.ones((32, 16), np.uint8)
+    gone[:24] = 0
+    package = sparta.compile(path, masks={"up.weight": gone}, **QUICK)
+    need(package.layers[0]["density"] <= 0.25 or package.layers[0]["shape"] != [32, 16], "masks by the names of parameters")
+    s = sparta.Schedule()
+    s["down.weight"].sparsify("magnitude(1x1, 0.5)")
+    need(sparta.compile(path, schedule=s, **QUICK).layers[-1]["density"] <= 0.6, "schedules by the names of parameters")
+
+
+def verbs():
+    module = Named().eval()
+    path, work = save("verbs", module, (torch.randn(3, 16),), ({0: BATCH},)), tests.work.name
+    run = lambda *words: subprocess.run([os.path.join(ROOT, "build/release/sparta"), *words], capture_output=True, text=True, cwd=work)
+    told = json.loads(run("inspect", path, "--json").stdout)
+    need(told["kind"] == "pt2" and [l["name"] for l in told["layers"]] == ["up", "down"], told)
+    for words in (
+        ("compile", path, "--no-measure", "-o", "v.sparta"),
+        ("verify", "v.sparta", "--against", path),
+        ("verify", path, "--against", path, "--dim", "x_0=5"),
+        ("run", path, "--dim", "x_0=2", "--output-dir", "out"),
+        ("propagate", path, "-o", "small.onnx"),
+        ("verify", "small.onnx", "--against", path),
+        ("inspect", path, "--what-if", "4x1:0.5", "--time", "0.01"),
+        ("bench", path, "--dim", "x_0=4", "--iterations", "3"),
+    ):
+        done = run(*words)
+        need(done.returncode == 0, f"{words[0]}: {done.returncode}: {done.stderr.strip()}")
+    x = np.load(f"{work}/out/x.npy") if os.path.exists(f"{work}/out/x.npy") else None
+    if x is not None:
+        close(np.load(f"{work}/out/y.npy"), module(torch.from_numpy(x))["y"])
+
+
+def refusals():
+    path = save("odd", Of(lambda x: torch.fft.rfft(x).abs() + torch.linalg.det(x[:, :, :3])[:, None, None]), (X,))
+    error = refused(sparta.Error, "not supported", sparta.compile, path)
+    need("aten.fft_rfft.default" in str(error) and "aten.linalg_det.default" in str(error), str(error))
+    refused(sparta.Error, "export module.eval()", sparta.compile, save("drops", nn.Dropout(0.5).train(), (X,)))
+    refused(sparta.Error, "as an index", sparta.compile, save("mask", Of(lambda x: torch.relu(x)[x[:, 0, 0] > -9].sum()), (X,)))
+
+
+def hostile():
+    path = save("whole", Named().eval(), (torch.randn(3, 16),), ({0: BATCH},))
+    with open(path, "rb") as f:
+        whole = f.read()
+    noise = np.random.default_rng(3)
+    broken = os.path.join(tests.work.name, "broken.pt2")
+    for i in range(60):
+        part = bytearray(whole[: int(noise.integers(1, len(whole)))] if i % 2 else whole)
+        for at in noise.integers(0, len(part), 0 if i % 2 else 4):
+            part[at] = int(noise.integers(0, 256))
+        with open(broken, "wb") as f:
+            f.write(part)
+        try:
+            sparta.compile(broken, **QUICK)
+        except (sparta.Error, ValueError) as error:
+            need(str(error).strip(), "no message")
+
+
+for case in CASES:
+    tests.check(f"overloads: {case}", overloads, case)
+tests.check("attention", attention)
+tests.check("in place", in_place)
+for network in ("resnet", "mobilenet", "unet"):
+    tests.check(network, networks, network)
+for model in turn():
+    tests.check(model, transformer, model)
+for name, function in {"names": names, "verbs": verbs, "refusals": refusals, "hostile": hostile}.items():
+    tests.check(name, function)
+sys.exit(tests.finish())
