@@ -1,6 +1,7 @@
 /* docs/operators.md from the tables: `make docs-operators` writes it, `make operators-check` says whether it is up to date.
  *
  * One row for each row of builtin/ops.def; what is said of it is its rule in src/ops (sp_rule). */
+#include "import/aten.h"
 #include "ops/flow.h"
 #include "ops/quant.h"
 #include <stdio.h>
@@ -68,6 +69,23 @@ static void table(bool onnx)
     }
 }
 
+/* What a row of aten.def becomes, where it says one operator. */
+static void overloads(void)
+{
+    printf("\n## ATen, in programs of torch.export\n\n"
+           "A `.pt2` file may call these %d overloads; they become the operators above, and `add_` and others that change their first operand\n"
+           "in place are their functional twins. Programs should be as `torch.export.export` gives them: `run_decompositions()` takes linear layers and\n"
+           "attention apart. What is not here is refused, all of it in one message. The third column names the operator where there is one.\n\n"
+           "| overload | shares memory | becomes |\n|---|---|---|\n",
+           sp_aten_n_rows);
+    for (int i = 0; i < sp_aten_n_rows; i++) {
+        const sp_aten_row *r = &sp_aten_rows[i];
+        printf("| %s | %s |", r->overload, r->view ? "yes" : "");
+        cell(r->op < SP_OPS ? sp_builtin_row(r->op)->name : "");
+        printf("\n");
+    }
+}
+
 int main(void)
 {
     int count[3] = {0};
@@ -93,5 +111,6 @@ int main(void)
     table(true);
     printf("\n## Made by fusion\n\n");
     table(false);
+    overloads();
     return 0;
 }

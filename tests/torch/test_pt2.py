@@ -25,7 +25,12 @@ BATCH, LENGTH = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("leng
 
 def save(name, module, inputs, shapes=None, kwargs=None):
     path = os.path.join(tests.work.name, name + ".pt2")
-    torch.export.save(torch.export.export(module, inputs, kwargs, dynamic_shapes=shapes), path)
+    try:
+        program = torch.export.export(module, inputs, kwargs, dynamic_shapes=shapes)
+    except torch._dynamo.exc.UserError:  # not at every size that the dims allow: those that torch finds
+        auto = torch.utils._pytree.tree_map(lambda _: torch.export.Dim.AUTO, shapes)
+        program = torch.export.export(module, inputs, kwargs, dynamic_shapes=auto)
+    torch.export.save(program, path)
     return path
 
 
