@@ -1,10 +1,11 @@
-"""A torch module as an ONNX file, with the names of its parameters: for sparta.compile and compact_, which read no Python."""
+"""A torch module as a file, a program of torch.export or ONNX, with the names of its parameters: for sparta.compile and compact_, which read no Python."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import importlib.util
+import json
 import logging
 import os
 import warnings
@@ -76,15 +77,41 @@ def _quiet():
             logger.setLevel(level)
 
 
-def export(model: nn.Module, inputs: Any, folder: str, where: str, dims: dict | None = None) -> str:
-    """Writes model.onnx into the folder and returns its path. The inputs are a tensor, a tuple of arguments or a dict of named ones."""
+def has_onnx() -> bool:
+    """Can torch write ONNX here?"""
+    return all(importlib.util.find_spec(name) is not None for name in ("onnx", "onnxscript"))
+
+
+def _given(inputs: Any, where: str, dims: dict | None) -> Any:
+    """Arguments in a row, or by name."""
     if inputs is None:
         raise ValueError(f"{where}: a torch module needs example_inputs: a tensor, a tuple of arguments or a dict of named ones")
     unknown = sorted(set(dims or {}) - {"batch"})
     if unknown:
         raise ValueError(f"{where}: no dim {unknown[0]!r}; a torch module has 'batch', the first dimension of each input, and the example's sizes")
+    return dict(inputs) if hasattr(inputs, "keys") else tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+
+
+def program(model: nn.Module, inputs: Any, folder: str, where: str, dims: dict | None = None) -> str:
+    """Writes model.pt2 into the folder and returns its path; the inputs are as export has them."""
+    given = _given(inputs, where, dims)
+    arguments = ((), given) if isinstance(given, dict) else (given, None)
+    path = os.path.join(folder, "model.pt2")
+    try:
+        with _quiet(), torch.no_grad():
+            shapes = _shapes(given, (dims or {}).get("batch"))
+            exported = torch.export.export(plain(model), arguments[0], arguments[1], dynamic_shapes=shapes)
+            sizes = {f"{name}_0": "batch" for name in exported.graph_signature.user_inputs if isinstance(name, str)}
+            torch.export.save(exported, path, extra_files={"sparta_sizes.json": json.dumps(sizes)})
+    except Exception as error:
+        raise ValueError(f"{where}: torch.export cannot take this module: {_last_line(error)}") from error
+    return path
+
+
+def export(model: nn.Module, inputs: Any, folder: str, where: str, dims: dict | None = None) -> str:
+    """Writes model.onnx into the folder and returns its path. The inputs are a tensor, a tuple of arguments or a dict of named ones."""
+    given = _given(inputs, where, dims)
     _need_exporter(where)
-    given = dict(inputs) if hasattr(inputs, "keys") else tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     twin = plain(model)
     with torch.no_grad():
         names = _names(_layers.call(twin, given))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import _arrays
-from ._library import Context, Handle, Path, Pool, lib, new, numbers, string, text, types
+from ._library import Context, Error, Handle, Path, Pool, lib, new, numbers, string, text, types
 from .schedule import Schedule
 
 _NAMED = types["sparta_named_tensor"]
@@ -73,18 +73,18 @@ def _is_module(model):
 
 
 @contextlib.contextmanager
-def _onnx(model, where="compile", example_inputs=None, dims=None):
-    """The path of an ONNX model that is given as one, as bytes, as an onnx.ModelProto or as a torch module."""
+def _file(model, where="compile", example_inputs=None, dims=None, via="pt2"):
+    """The path of a model that is given as one, as the bytes of an ONNX model, as an onnx.ModelProto or as a torch module."""
     if _is_path(model):
         yield model
         return
     if _is_module(model):
         import tempfile
 
-        from ._export import export
+        from . import _export
 
         with tempfile.TemporaryDirectory(prefix="sparta-") as folder:
-            yield export(model, example_inputs, folder, where, dims)
+            yield (_export.program if via == "pt2" else _export.export)(model, example_inputs, folder, where, dims)
         return
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
@@ -97,6 +97,17 @@ def _onnx(model, where="compile", example_inputs=None, dims=None):
         with open(path, "wb") as file:
             file.write(model)
         yield path
+
+
+def _ways(model, via):
+    """How a torch module becomes a file: as a program of torch.export, and as ONNX where that has an operator we do not know."""
+    if via not in (None, "pt2", "onnx"):
+        raise ValueError(f"compile: via is 'pt2' or 'onnx', not {via!r}")
+    if via or not _is_module(model):
+        return [via or "pt2"]
+    from ._export import has_onnx
+
+    return ["pt2", "onnx"] if has_onnx() else ["pt2"]
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Any]) -> Path:
@@ -172,7 +183,7 @@ def _report(context, function, *arguments):
 
 
 def inspect(path: Path, **options: Any) -> dict[str, Any]:
-    """What is in an ONNX model or a package, as `sparta inspect --json` says it; nothing is run.
+    """What is in a model (ONNX or .pt2) or a package, as `sparta inspect --json` says it; nothing is run.
 
     >>> facts = inspect(model)
     >>> round(facts["layers"][0]["density"], 1)
@@ -184,7 +195,8 @@ def inspect(path: Path, **options: Any) -> dict[str, Any]:
     if kind.value == numbers["SPARTA_FILE_PACKAGE"]:
         return load(path).inspect()
     with _options(context, **options) as o, _report(context, "sparta_model_report", path, o) as report:
-        return {"name": os.fspath(path), "kind": "onnx", **_facts(report)}
+        facts = _facts(report)
+        return {"name": os.fspath(path), "kind": "onnx" if "opset" in facts else "pt2", **facts}
 
 
 # ---------------------------------------------------------------- packages
@@ -348,23 +360,37 @@ def compile(
     progress: Callable[[int, int, str], object] | None = None,
     threads: int = 0,
     context: Mapping[str, Any] | None = None,
+    via: str | None = None,
     **options: Any,
 ) -> Package:
-    """Compiles an ONNX model (a path, bytes or an onnx.ModelProto) and checks the result; into a file, or in memory when out is None.
+    """Compiles a model (the path of an ONNX or .pt2 file, bytes of ONNX or an onnx.ModelProto) and checks the result; into a file, or in memory
+    when out is None.
 
-    A torch.nn.Module is written as ONNX first, for inputs as example_inputs has them: a tensor, a tuple of arguments or a dict of named ones (this
-    needs the packages onnx and onnxscript). Masked and packed layers keep what is pruned, parameters their names; outputs are `output`, `output_0`
-    and so on, or the names of a dict. dims={"batch": (1, 8, 64)} leaves the first dimension of the inputs open.
+    A torch.nn.Module is saved by torch.export first, for inputs as example_inputs has them: a tensor, a tuple of arguments or a dict of named ones.
+    via="onnx" writes ONNX instead, which needs the packages onnx and onnxscript; without via that is also tried where the program has an operator
+    that is not supported. Masked and packed layers keep what is pruned, layers are called by their modules, parameters keep their names; outputs are
+    `output`, `output_0` and so on, or the names of a dict. dims={"batch": (1, 8, 64)} leaves the first dimension of the inputs open.
 
     masks: an .npz or .safetensors with an array per weight, or a dict of arrays; zero where the weight is gone. Without, exact zeros are the mask.
     schedule: a path, a Schedule, or create_schedule's. dims: {"batch": 4, "sequence": (1, 128, 512)}. progress: called with (done, all, what).
     Other options are those of sparta_compile_options: dense_only, no_measure, external_data_root, limit, remove, multiple, rtol, atol,
     no_propagate, db; and of sparta_ctx_options in context: {"cache_dir": "", "compiler": ""} compiles with portable kernels and starts no process.
     """
-    ours = Context(**(context or {}))
-    with contextlib.ExitStack() as stack:
-        path = stack.enter_context(_onnx(model, "compile", example_inputs, dims))
-        o = stack.enter_context(_options(ours, masks, schedule, dims, progress=progress, target=target, threads=threads, **options))
+    ways = _ways(model, via)
+    for way in ways:
+        try:
+            with _file(model, "compile", example_inputs, dims, way) as path:
+                more = dict(options, target=target, threads=threads)
+                return _compile(path, out, context, dict(masks=masks, schedule=schedule, dims=dims, progress=progress, **more))
+        except Error as error:
+            if error.status != "E_UNSUPPORTED" or way == ways[-1]:
+                raise
+    raise AssertionError("there is a last way")
+
+
+def _compile(path: Path, out: Path | None, context: Mapping[str, Any] | None, options: dict[str, Any]) -> Package:
+    ours, threads = Context(**(context or {})), options["threads"]
+    with _options(ours, **options) as o:
         if out is not None:
             ours.long("sparta_compile", path, out, o)
             return load(out, threads=threads, context=context)
@@ -390,7 +416,7 @@ def propagate(
 ) -> dict[str, int]:
     """Writes a smaller ONNX model with the same answer: what is zero, constant or not needed goes. Returns parameters before and after."""
     context = Context()
-    with _onnx(model, "propagate", example_inputs, dims) as path, _options(context, masks, schedule, dims, **options) as o:
+    with _file(model, "propagate", example_inputs, dims) as path, _options(context, masks, schedule, dims, **options) as o:
         where = {name: options[name] for name in ("external_data_root",) if name in options}
         before = inspect(path, dims=dims, no_propagate=1, **where)["parameters"]
         context.long("sparta_propagate_file", path, out, o)

@@ -6,13 +6,14 @@
  *     data/weights/weight_0 ...                 storages, raw and little-endian, where the archive is mapped
  *     data/constants/...                        the same of tensors that are no parameters
  *     data/sample_inputs/model.pt               pickled: never read
+ *     extra/sparta_sizes.json                   names for sizes, where somebody gave some: {"input_ids_0": "batch"}
  *
  *   pt2_archive.c   members, and tensors by name        pt2_graph.c   signature, symbols, nodes, outputs
  *   pt2_names.c     sizes and names of outputs          aten.h        overload -> nodes of the graph (aten.def)
  *
  * The schema is PyTorch's of major version 8 (2.10 and later); keys that are not known are ignored, as its own loader does. Tensors come
  * under the names of their parameters, nodes under the paths of their modules. A size that may vary is a symbol that is called after the first
- * input and axis that have it, input_ids_1, since the file keeps no other name. Anything in it may be hostile: nothing is believed that is
+ * input and axis that have it, input_ids_1, since PyTorch keeps no other name. Anything in it may be hostile: nothing is believed that is
  * not checked here or by the shape rules.
  */
 #ifndef SP_IMPORT_PT2_H
@@ -57,8 +58,9 @@ typedef struct sp_pt2 {
     const char *folder;   /* "model": all paths begin with it */
     const char *name;     /* of the model in models/ */
 
-    sp_map *symbols;     /* torch's "s77" -> index in `symbol` */
-    sp_map *symbol_used; /* our names of them */
+    const json_value *sizes; /* names that the archive has for sizes, {"input_ids_0": "batch"}; NULL: none */
+    sp_map *symbols;         /* torch's "s77" -> index in `symbol` */
+    sp_map *symbol_used;     /* our names of them */
     const sp_expr **symbol;
     int n_symbols, symbol_capacity;
 

@@ -149,6 +149,19 @@ static sparta_status alone(sp_pt2 *p, const char *text, const char **name)
     return *w.at ? unknown(&w) : SPARTA_OK;
 }
 
+/* input_axis, or what whoever saved the program calls that (extra_files of torch.export.save). */
+static const char *size_name(sp_pt2 *p, const char *input, int axis)
+{
+    char clean[INPUT_KEPT + 1];
+    size_t n = 0;
+    for (; input[n] && n < INPUT_KEPT; n++) clean[n] = is_letter(input[n]) ? input[n] : '_';
+    clean[n] = 0;
+    const char *ours =
+        sp_arena_printf(p->keep, "%s%s_%d", clean[0] >= '0' && clean[0] <= '9' ? "_" : "", clean, axis);
+    const char *said = ours ? sp_json_text(sp_json_get(p->sizes, ours)) : NULL;
+    return said && *said ? said : ours;
+}
+
 sparta_status sp_pt2_name_symbols(sp_pt2 *p, const char *input, const json_value *sizes)
 {
     const sp_expr *e;
@@ -158,12 +171,7 @@ sparta_status sp_pt2_name_symbols(sp_pt2 *p, const char *input, const json_value
         if (!text) continue;
         SP_TRY(alone(p, text, &name));
         if (!*name || sp_map_get(p->symbols, name, NULL)) continue;
-        char clean[INPUT_KEPT + 1];
-        size_t n = 0;
-        for (; input[n] && n < INPUT_KEPT; n++) clean[n] = is_letter(input[n]) ? input[n] : '_';
-        clean[n] = 0;
-        const char *ours =
-            sp_arena_printf(p->keep, "%s%s_%d", clean[0] >= '0' && clean[0] <= '9' ? "_" : "", clean, axis);
+        const char *ours = size_name(p, input, axis);
         SP_NEED(p->cx, ours);
         SP_TRY(symbol(p, name, ours, &e));
     }

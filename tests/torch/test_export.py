@@ -30,12 +30,14 @@ def close(got, want):
 def modules():
     for form in (mlp(), sparta.sparsify_(mlp(), "4x1:0.75"), nn.Sequential(sparta.nn.SparseLinear(nn.Linear(64, 32), pattern="4x1:0.75"))):
         before = [type(m) for m in form.modules()]
-        package = sparta.compile(form, example_inputs=X, **QUICK)
-        close(package.run({"input": X})["output"], form(X))
+        for via in (None, "onnx"):
+            package = sparta.compile(form, example_inputs=X, via=via, **QUICK)
+            close(package.run({"input": X})["output"], form(X))
         need([type(m) for m in form.modules()] == before, "the module was changed")
     model = sparta.sparsify_(mlp(), {"0": "4x1:0.75"})
     package = sparta.compile(model, os.path.join(tests.work.name, "m.sparta"), example_inputs=(X,), dims={"batch": (1, 8, 64)}, **QUICK)
     need(package.inputs["input"][1] == (None, 64), package.inputs)
+    need(package.inspect()["symbols"] == ["batch"] and [l["name"] for l in package.layers] == ["0", "2"], package.inspect())
     more = torch.randn(33, 64)
     close(package.run({"input": more})["output"], model(more))
     gone = np.ones((8, 32), np.uint8)
@@ -66,10 +68,24 @@ def large():
     most, _export.LARGEST = _export.LARGEST, 10
     try:
         model = sparta.sparsify_(mlp(), "4x1:0.75")
-        package = sparta.compile(model, example_inputs=X, **QUICK)
+        package = sparta.compile(model, example_inputs=X, via="onnx", **QUICK)
         close(package.run({"input": X})["output"], model(X))
     finally:
         _export.LARGEST = most
+
+
+class Odd(nn.Module):
+    """An operator that no program of ours has, and ONNX has in parts."""
+
+    def forward(self, x):
+        return nn.functional.logsigmoid(x)
+
+
+def other_ways():
+    """What .pt2 is refused for goes through ONNX where that is installed, and is refused where it is asked for."""
+    refused(sparta.Error, "aten.log_sigmoid.default", sparta.compile, Odd(), example_inputs=X, via="pt2", **QUICK)
+    close(sparta.compile(Odd(), example_inputs=X, **QUICK).run({"x": X})["output"], Odd()(X))
+    refused(ValueError, "via", sparta.compile, mlp(), example_inputs=X, via="jit")
 
 
 class ByValue(nn.Module):
@@ -81,9 +97,9 @@ def refusals():
     refused(ValueError, "example_inputs", sparta.compile, mlp())
     refused(ValueError, "'batch'", sparta.compile, mlp(), example_inputs=X, dims={"tokens": 3})
     refused(TypeError, "torch.nn.Module", sparta.compile, 3)
-    refused(ValueError, "ONNX", sparta.compile, ByValue(), example_inputs=X)
+    refused(ValueError, "torch.export", sparta.compile, ByValue(), example_inputs=X)
 
 
-for name, function in {"modules": modules, "transformers' BERT": bert, "weights beside the file": large, "refusals": refusals}.items():
+for name, function in {"modules": modules, "transformers' BERT": bert, "weights beside the file": large, "other ways": other_ways, "refusals": refusals}.items():
     tests.check(name, function)
 sys.exit(tests.finish())
