@@ -324,7 +324,8 @@ SPARTA_API SPARTA_MUST sparta_status sparta_kernel_open(sparta_ctx *cx, const ch
 sparta_status sparta_plugin(sparta_ctx *cx);
 
 /* ------------------------------------------------------------------ files
- * What a file is, by its first bytes. What is nothing else is taken for ONNX, whose reader says what is wrong with it. */
+ * What a file is, by its first bytes. What is nothing else is taken for ONNX, whose reader says what is wrong with it; so is a program of
+ * torch.export (.pt2), a model, too. */
 typedef enum sparta_file_kind {
     SPARTA_FILE_ONNX,
     SPARTA_FILE_PACKAGE,
@@ -446,7 +447,7 @@ typedef struct sparta_compile_options {
     void *progress_user;
 } sparta_compile_options;
 
-/* Compile an ONNX model into a package. Verifies its own result before it writes. */
+/* Compile a model, ONNX or a program of torch.export (.pt2), into a package. Verifies its own result before it writes. */
 SPARTA_API SPARTA_MUST sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package,
                                                     const sparta_compile_options *options);
 
@@ -615,7 +616,7 @@ typedef struct sparta_effect {
 
 typedef struct sparta_facts {
     int nodes, kernels, sparse_layers;
-    /* Of an ONNX model; 0 of a package. */
+    /* Of an ONNX model; 0 of a package or a .pt2. */
     int opset;
     /* Of the file, or of all files of a model; 0: a package that was just compiled. */
     size_t bytes;
