@@ -1,4 +1,4 @@
-"""A torch module as a file, a program of torch.export or ONNX, with the names of its parameters: for sparta.compile and compact_, which read no Python."""
+"""A torch module as a file, with the names of its parameters: for sparta.compile and compact_, which read no Python."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def program(model: nn.Module, inputs: Any, folder: str, where: str, dims: dict |
             shapes = _shapes(given, (dims or {}).get("batch"))
             exported = torch.export.export(plain(model), arguments[0], arguments[1], dynamic_shapes=shapes)
             sizes = {f"{name}_0": "batch" for name in exported.graph_signature.user_inputs if isinstance(name, str)}
-            torch.export.save(exported, path, extra_files={"sparta_sizes.json": json.dumps(sizes)})
+            torch.export.save(exported, path, extra_files={"sparta-sizes.json": json.dumps(sizes)})
     except Exception as error:
         raise ValueError(f"{where}: torch.export cannot take this module: {_last_line(error)}") from error
     return path

@@ -6,7 +6,7 @@
  *     data/weights/weight_0 ...                 storages, raw and little-endian, where the archive is mapped
  *     data/constants/...                        the same of tensors that are no parameters
  *     data/sample_inputs/model.pt               pickled: never read
- *     extra/sparta_sizes.json                   names for sizes, where somebody gave some: {"input_ids_0": "batch"}
+ *     extra/sparta-sizes.json                   names for sizes, where somebody gave some: {"input_ids_0": "batch"}
  *
  *   pt2_archive.c   members, and tensors by name        pt2_graph.c   signature, symbols, nodes, outputs
  *   pt2_names.c     sizes and names of outputs          aten.h        overload -> nodes of the graph (aten.def)
