@@ -210,6 +210,11 @@ class _Session:
         self.package = package  # lives as long as its sessions
 
 
+def sessions(package: Package, threads: int) -> Pool:
+    """Sessions of a package on so many threads, for who has memory of its own to give to a run."""
+    return Pool(functools.partial(_Session, package._open(), threads))
+
+
 class Package:
     """A compiled model. Any number of threads may run it at once.
 

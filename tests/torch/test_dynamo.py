@@ -27,6 +27,8 @@ logging.getLogger("torch").setLevel(logging.ERROR)
 sparta.dynamo.register()
 torch.manual_seed(0)
 REWRITE = {"mode": "rewrite", "inner": "aot_eager"}
+QUICK = {"no_measure": 1, "context": {"cache_dir": "", "compiler": ""}}
+ENGINE = {"mode": "engine", "inner": "aot_eager", "compile": QUICK}
 
 
 class Turned(nn.Module):
@@ -258,6 +260,158 @@ def said_once():
     need(len(told) == 1 and "0.weight" in told[0] and "sparsify_" in told[0], told)
 
 
+# ---------------------------------------------------------------- engine
+def parts():
+    """Of each graph that is alive: its packages."""
+    gc.collect()
+    return [part for graph in sparta.dynamo._alive for part in getattr(graph, "parts", [])]
+
+
+def plain_model():
+    """What the engine translates whole."""
+    return sparta.sparsify_(nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.LayerNorm(128), nn.Linear(128, 64), Turned(64, 16)), {"0": "4x1:0.75"}).eval()
+
+
+def engine_answers():
+    layers, x = plain_model(), torch.randn(3, 5, 64)
+    fast = compiled(layers, ENGINE, fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        for shape in ((3, 5), (7, 4), (2, 130)):
+            x = torch.randn(*shape, 64)
+            same(fast(x), layers(x), str(shape))
+            same(fast(x.transpose(0, 1)), layers(x.transpose(0, 1)), "memory in another order")
+        found = {tuple(layer["shape"]): layer for layer in parts()[0].package.layers}
+        need(found[128, 64]["op"] == "Linear" and found[128, 64]["pattern"] == "4x1", found)
+        need({row["op"] for row in sparta.dynamo.report()} == {"Linear"}, sparta.dynamo.report())
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            same(fast(x), layers(x), f"{threads} threads")
+        need(set().union(*(part.sessions for part in parts())) >= {1, 2}, "sessions follow torch's threads")
+        for kind in (torch.float64, torch.bfloat16):
+            twin = plain_model().to(kind)
+            same(compiled(twin, ENGINE)(x.to(kind)), twin(x.to(kind)), str(kind), 0.05 if kind == torch.bfloat16 else 1e-6)
+
+
+def engine_graphs():
+    """How often torch compiles: once where all sizes are open."""
+    layers = plain_model()
+    fast = compiled(layers, ENGINE, dynamic=True)
+    with torch.no_grad():
+        for tokens in (6, 7, 19, 64, 130):
+            x = torch.randn(tokens, 64)
+            same(fast(x), layers(x), f"{tokens} tokens")
+    need(counters["stats"]["unique_graphs"] == 1 and [part.builds for part in parts()] == [1], counters["stats"])
+
+
+class Sorted(nn.Module):
+    """Something that has no translation between two parts that have one."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.register_buffer("shift", torch.randn(64))
+
+    def forward(self, x):
+        y = torch.sort(self.one(x) + self.shift, -1).values
+        return self.two(torch.relu(y)), y.sum(-1), x.shape[0]
+
+
+def engine_parts():
+    sparta.dynamo._told.clear()
+    layers = Sorted().eval()
+    for inner in ("aot_eager", "eager"):
+        with torch.no_grad(), warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            fast = compiled(layers, {**ENGINE, "inner": inner}, dynamic=True)
+            for tokens in (6, 9):
+                x = torch.randn(tokens, 64)
+                for got, want in zip(fast(x), layers(x)):
+                    same(got, want) if isinstance(want, torch.Tensor) else need(got == want, got)
+        told = [str(w.message) for w in heard if "aten.sort" in str(w.message)]
+        need(len(told) == (inner == "aot_eager") and len(parts()) == 2, f"{told}, {len(parts())} parts")
+
+
+def engine_changes():
+    """Weights and buffers that change are seen; the package is compiled again."""
+    layers, x = plain_model(), torch.randn(6, 64)
+    other = plain_model()
+    fast = compiled(layers, ENGINE)
+    ways = {
+        "values": lambda: layers[0].weight.mul_(2),
+        "a bias": lambda: layers[3].bias.add_(1),
+        "a pattern": lambda: layers[3].weight.mul_(torch.rand_like(layers[3].weight) < 0.1),
+        "a checkpoint": lambda: layers.load_state_dict(other.state_dict()),
+        "another Parameter": lambda: setattr(layers[4], "weight", nn.Parameter(torch.randn(64, 16))),
+    }
+    with torch.no_grad():
+        same(fast(x), layers(x))
+        for what, change in ways.items():
+            change()
+            same(fast(x), layers(x), what)
+        builds = parts()[0].builds
+        same(fast(x), layers(x))
+    need(parts()[0].builds == builds, "it was compiled again for nothing")
+
+
+class InPlace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 64)
+
+    def forward(self, x):
+        y = self.layer(x)
+        y.add_(1)
+        return torch.relu_(y * 2)
+
+
+class Writes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 64)
+        self.register_buffer("seen", torch.zeros(64))
+
+    def forward(self, x):
+        y = self.layer(x)
+        self.seen += y.sum(0)
+        return y
+
+
+def engine_in_place():
+    """Writes that nobody else sees are none; of others the graph is not ours, and is still right."""
+    x = torch.randn(6, 64)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        layers = InPlace().eval()
+        same(compiled(layers, ENGINE)(x), layers(x))
+        need(len(parts()) == 1, "in place")
+        layers, twin = Writes().eval(), Writes().eval()
+        twin.load_state_dict(layers.state_dict())
+        fast = compiled(layers, ENGINE)
+        for _ in range(2):
+            same(fast(x), twin(x))
+        same(layers.seen, twin.seen, "what was written")
+
+
+def engine_gradients():
+    """With gradients the graph is rewritten, and says so."""
+    sparta.dynamo._told.clear()
+    layers, x = plain_model(), torch.randn(6, 64, requires_grad=True)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        got = torch.autograd.grad(compiled(layers, ENGINE)(x).sum(), x)[0]
+    same(got, torch.autograd.grad(layers(x).sum(), x)[0])
+    need(any("gradients are wanted" in str(w.message) for w in heard), [str(w.message) for w in heard])
+
+
+def engine_packed():
+    """Modules of ours hold their elements themselves; in a graph for the engine their operators stay outside."""
+    layers = nn.Sequential(nn.Linear(64, 64), nn.GELU(), sparta.nn.SparseLinear(nn.Linear(64, 64), pattern="4x1:0.75"), nn.Linear(64, 8)).eval()
+    x = torch.randn(6, 64)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same(compiled(layers, ENGINE)(x), layers(x))
+
+
 for name, function in {
     "found by name": by_name,
     "refusals": refusals,
@@ -269,6 +423,13 @@ for name, function in {
     "rewrite: weights and patterns that change": changes,
     "rewrite: training": training,
     "rewrite: what falls back is said once": said_once,
+    "engine: answers": engine_answers,
+    "engine: sizes without compiling again": engine_graphs,
+    "engine: parts of a graph": engine_parts,
+    "engine: weights that change": engine_changes,
+    "engine: writes in place": engine_in_place,
+    "engine: gradients": engine_gradients,
+    "engine: modules of ours": engine_packed,
 }.items():
     tests.check(name, function)
 sys.exit(tests.finish())

@@ -1,9 +1,11 @@
 """torch.compile(model, backend="sparta"): the backend, which torch finds by its entry point.
 
     torch.compile(model, backend="sparta")                                rewrite: our products inside Inductor's graph; trains
+    torch.compile(model, backend="sparta", options={"mode": "engine"})    engine: whole sub-graphs run by a compiled package; inference
 
-    mode      "rewrite"
+    mode      "rewrite" or "engine"
     inner     the backend of what is not ours: "inductor"; "aot_eager" needs no C++ compiler
+    compile   engine: options of sparta.compile, {"no_measure": 1}
     others    go to Inductor
 
 What each graph became is in report(); what could have run as ours and does not is said once, as a warning that names it.
@@ -17,8 +19,8 @@ from typing import Any
 
 import torch
 
-MODES = ("rewrite",)
-_OURS = {"mode", "inner"}
+MODES = ("rewrite", "engine")
+_OURS = {"mode", "inner", "compile"}
 _alive: weakref.WeakSet[Graph] = weakref.WeakSet()
 _told: set[str] = set()
 
@@ -69,6 +71,10 @@ def backend(gm: torch.fx.GraphModule, example_inputs: Any, *, options: dict[str,
     if rest and options.get("inner", "inductor") != "inductor":
         raise ValueError(f"torch.compile: backend sparta knows no option {min(rest)!r}; there are {', '.join(sorted(_OURS))}")
     name = options.get("inner", "inductor")
+    if mode == "engine":
+        from .engine import compile_graph
+
+        return compile_graph(gm, example_inputs, name, rest, options.get("compile", {}))
     from .rewrite import rewrite
 
     graph = Graph(mode)

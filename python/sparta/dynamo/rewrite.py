@@ -41,8 +41,8 @@ def name_of(node: torch.fx.Node) -> str:
     text = source.name if source is not None and isinstance(source.name, str) else source.name() if source is not None else node.name
     for noise in ("._modules", "._parameters", "._buffers"):
         text = text.replace(noise, "")
-    text = re.sub(r"^L\['\w+'\]\.?", "", text)
-    return text.replace("']['", ".").replace("['", ".").replace("']", "").lstrip(".")
+    text = re.sub(r"^L\['\w+'\]\.?(?=.)", "", text)
+    return text.replace("']['", ".").replace("['", ".").replace("']", "").removeprefix("L.").lstrip(".") or node.name
 
 
 def _weight(node: Any, values: dict) -> tuple[Any, Any] | None:

@@ -1,0 +1,310 @@
+"""Mode engine: whole sub-graphs of an inference run by a compiled package, activations in panels between their layers.
+
+    Dynamo's graph --> ATen, undecomposed --> parts whose operators all have a row in translate.py --> a package each
+                                              the rest: the inner backend, with the parts as opaque calls
+
+Parameters and buffers are constants of a package. Each call looks whether they are the tensors of before, at the version of before; where one is not,
+the package is compiled again, so that writes in place are seen and those through .data are not. Open sizes are symbols of the package. A run takes
+the memory of torch's tensors and writes into tensors of torch's, on as many threads as torch has.
+
+Where gradients are wanted, and where torch cannot trace a graph, the graph is rewritten instead (rewrite.py); what stays outside is said once.
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+import tempfile
+import time
+from typing import Any
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+
+from .. import package as packages
+from .._arrays import Tensor
+from .._library import Error, numbers, text, types
+from . import Graph, inner, tell
+from .rewrite import copied, name_of, rewrite
+from .translate import Unknown, known, translate
+
+_NAMED = types["sparta_named_tensor"]
+_CODES = {
+    torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.float64: "F64", torch.int8: "I8", torch.uint8: "U8", torch.int16: "I16",
+    torch.int32: "I32", torch.int64: "I64", torch.bool: "BOOL",
+}  # fmt: skip
+CODES = {dtype: numbers["SPARTA_" + word] for dtype, word in _CODES.items()}
+# A part without one of these is not worth a call.
+PRODUCTS = ("linear", "addmm", "mm", "bmm", "matmul", "conv1d", "conv2d", "scaled_dot_product_attention")
+
+
+def compile_graph(gm: torch.fx.GraphModule, inputs: Any, name: str, more: dict, options: dict) -> Graph:
+    """The graph with its parts as packages, and the rest by the backend of this name."""
+    reason = "gradients are wanted" if torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in inputs) else ""
+    traced = None
+    if not reason:
+        try:
+            traced = functional(to_aten(gm))
+        except Exception as error:  # whatever torch or a model does; the other mode takes the graph as it is
+            reason = f"it cannot be traced to ATen ({type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error).strip() else ''})"
+    if traced is None:
+        tell(f"mode engine: {reason}; the graph is rewritten instead")
+        graph = Graph("rewrite")
+        graph.run = inner(name, rewrite(gm, inputs, graph), inputs, more)
+        return graph
+    graph = Graph("engine")
+    parts = split(traced, inputs, gm, graph, options)
+    left = [
+        n
+        for n in traced.graph.nodes
+        if n.op == "call_function" and n.target is not operator.getitem and n.target is not torch.ops.sparta.engine.default
+    ]
+    _tell_rest(left)
+    graph.parts = parts  # type: ignore[attr-defined]
+    graph.run = inner(name, traced, inputs, more) if any(isinstance(n.meta.get("val"), torch.Tensor) for n in left) else traced.forward
+    return graph
+
+
+def _tell_rest(left: list[torch.fx.Node]) -> None:
+    unknown = collections.Counter(str(n.target) for n in left if not known(n) and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list)))
+    if unknown:
+        named = ", ".join(f"{op} ({count})" if count > 1 else op for op, count in sorted(unknown.items()))
+        tell(f"mode engine: {named}: no translation, outside of the packages")
+
+
+# ---------------------------------------------------------------- the graph
+def to_aten(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """With operators as torch.export has them, traced with the sizes that Dynamo knows: what is decided on them becomes its guards."""
+    from torch._guards import tracing
+
+    fakes = [n.meta["example_value"] for n in gm.graph.nodes if n.op == "placeholder"]
+    mode = next(f.fake_mode for f in fakes if isinstance(f, torch.Tensor))
+    with tracing(None), mode, torch.no_grad():
+        traced = make_fx(copied(gm), pre_dispatch=True, _allow_non_fake_inputs=True)(*fakes)
+    traced.graph.eliminate_dead_code()
+    return traced
+
+
+def functional(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Without writes in place: x.add_(y) is x + y for who reads x later, where nobody else sees x's memory."""
+    nodes = list(gm.graph.nodes)
+    for at, node in enumerate(nodes):
+        schema = getattr(node.target, "_schema", None)
+        if node.op != "call_function" or schema is None or not schema.is_mutable:
+            continue
+        word, overload = str(node.target).split(".")[1:3]
+        plain = getattr(getattr(torch.ops.aten, word.removesuffix("_"), None), overload, None)
+        written = node.args[0]
+        if plain is None or not word.endswith("_") or not isinstance(written, torch.fx.Node):
+            raise Unknown(f"{node.target} writes in place")
+        memory = lambda n: n.meta["val"].untyped_storage()._cdata if isinstance(n.meta.get("val"), torch.Tensor) else None
+        others = [n for n in nodes[:at] if n is not written and memory(n) == memory(written)]
+        if written.op == "placeholder" or any(u in nodes[at:] for n in others for u in n.users) or any(n.op == "placeholder" for n in others):
+            raise Unknown(f"{node.target} writes to memory that others see")
+        node.target = plain
+        for user in [u for u in written.users if u in nodes[at + 1 :]]:
+            user.replace_input_with(written, node)
+    gm.recompile()
+    return gm
+
+
+class _Support:
+    def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
+        if node.op == "get_attr":
+            return True
+        if node.op != "call_function":
+            return False
+        if node.target is operator.getitem:
+            return isinstance(node.args[0], torch.fx.Node) and known(node.args[0])
+        return known(node)
+
+
+def split(traced: torch.fx.GraphModule, inputs: Any, gm: torch.fx.GraphModule, graph: Graph, options: dict) -> list[Part]:
+    """Makes parts of the graph into calls of packages, in place."""
+    partitioner = CapabilityBasedPartitioner(traced, _Support(), allows_single_node_partition=True)  # type: ignore[arg-type]
+    proposed = [p for p in partitioner.propose_partitions() if any(is_product(n) for n in p.nodes)]
+    fused, parts = partitioner.fuse_partitions(proposed), []
+    # After fusing, which makes nodes anew.
+    placeholders = [n for n in fused.graph.nodes if n.op == "placeholder"]
+    given = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    constants = {n: value for n, value, source in zip(placeholders, inputs, given) if is_constant(value, source)}
+    paths = {n: name_of(source) for n, source in zip(placeholders, given)}
+    for node in [n for n in fused.graph.nodes if n.op == "call_module"]:
+        arguments = [n for n in node.args if isinstance(n, torch.fx.Node)]
+        part = Part(getattr(fused, str(node.target)), [constants.get(n) for n in arguments], [paths.get(n, n.name) for n in arguments], options)
+        why = part.build()
+        if why:
+            tell(f"mode engine: {why}; this part of the graph stays outside")
+        else:
+            parts.append(part)
+            _call(fused, node, part)
+            for row in part.package.layers if part.package is not None else []:
+                graph.add(row["name"], row["op"], row["implement"], row["reason"])
+    fused.graph.lint()
+    fused.recompile()
+    return parts
+
+
+def is_product(node: torch.fx.Node) -> bool:
+    return str(node.target).split(".")[1:2] in [[word] for word in PRODUCTS]
+
+
+def is_constant(value: Any, source: torch.fx.Node) -> bool:
+    """A parameter or a buffer, whose versions torch counts."""
+    if not isinstance(value, torch.Tensor) or value.is_inference():
+        return False
+    static = "_dynamo_static_input_type" in source.meta.get("tensor_dict", {})
+    return type(value) in (torch.Tensor, torch.nn.Parameter) and (static or isinstance(value, torch.nn.Parameter))
+
+
+def _call(gm: torch.fx.GraphModule, node: torch.fx.Node, part: Part) -> None:
+    """The operator in place of a part. It gives a list; who read the part's one result reads its first."""
+    tensors = [a for a in node.args if isinstance(a, torch.fx.Node) and isinstance(a.meta.get("val"), torch.Tensor)]
+    with gm.graph.inserting_before(node):
+        made = gm.graph.call_function(torch.ops.sparta.engine.default, (tensors, part.number))
+        single = not isinstance(_result(part.gm), (list, tuple))
+        first = gm.graph.call_function(operator.getitem, (made, 0)) if single else made
+        first.meta["val"] = node.meta.get("val")
+    node.replace_all_uses_with(first)
+    gm.graph.erase_node(node)
+
+
+def _result(gm: torch.fx.GraphModule) -> Any:
+    return next(n for n in gm.graph.nodes if n.op == "output").args[0]
+
+
+# ---------------------------------------------------------------- a part
+class Part:
+    """A part of a graph, and the package that runs it. It is found by its number as long as it lives with its graph."""
+
+    def __init__(self, gm: torch.fx.GraphModule, constants: list[Any], names: list[str], options: dict) -> None:
+        self.gm, self.options = gm, options
+        placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+        tensors = [isinstance(n.meta["val"], torch.Tensor) for n in placeholders]
+        self.constants = [value for value, is_tensor in zip(constants, tensors) if is_tensor]
+        self.values, self.names = constants, _distinct(names)
+        self.package: packages.Package | None = None
+        self.builds = 0
+        self.number = _parts.add(self)
+
+    def build(self) -> str:
+        """Compiles the package; why it cannot be, or ""."""
+        begin = time.perf_counter()
+        try:
+            with tempfile.TemporaryDirectory(prefix="sparta-") as folder:
+                where = folder + "/model.onnx: "
+                model = translate(self.gm, self.values, folder, self.names)
+                options = {"threads": torch.get_num_threads(), **self.options}
+                self.package = packages.compile(model.path, **options)
+        except (Unknown, Error) as error:
+            return str(error).removeprefix(where)
+        except Exception as error:  # of a graph that nobody thought of: torch runs it
+            return f"{type(error).__name__}: {error}"
+        self.builds += 1
+        self.seconds = time.perf_counter() - begin
+        slots = [i for i, n in enumerate(n for n in self.gm.graph.nodes if n.op == "placeholder") if isinstance(n.meta["val"], torch.Tensor)]
+        self.inputs = [(slots.index(i), text(name)) for i, name in model.inputs]
+        self.outputs = [text(name) for name in model.outputs]
+        self.versions = [None if t is None else t._version for t in self.constants]
+        self.sessions: dict[int, Any] = {}
+        self.shapes: dict[tuple, Any] = {}
+        return ""
+
+    def fresh(self, tensors: list[torch.Tensor]) -> None:
+        """Compiles again where a constant is another tensor, or was written to."""
+        for t, seen, version in zip(tensors, self.constants, self.versions):
+            if seen is not None and (t is not seen or t._version != version) and not (t.data_ptr() == seen.data_ptr() and t._version == version):
+                break
+        else:
+            return
+        self.constants = [None if seen is None else t for t, seen in zip(tensors, self.constants)]
+        again = iter(self.constants)
+        self.values = [next(again) if isinstance(n.meta["val"], torch.Tensor) else None for n in self.gm.graph.nodes if n.op == "placeholder"]
+        tell("mode engine: weights have changed; packages are compiled again when they do")
+        why = self.build()
+        if why:
+            raise RuntimeError(f"sparta: torch.compile: mode engine: the package for the changed weights: {why}")
+
+    def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        self.fresh(tensors)
+        used = [(name, tensors[i].contiguous()) for i, name in self.inputs]
+        given = (_NAMED * len(used))(*((name, describe(t)) for name, t in used))
+        key = tuple(t.shape for _, t in used)
+        threads = torch.get_num_threads()
+        if threads not in self.sessions:
+            assert self.package is not None
+            self.sessions[threads] = packages.sessions(self.package, threads)
+        with self.sessions[threads].one() as session:
+            call, handle = session.context.call, session.handle._handle
+            if key not in self.shapes:
+                answers = (_NAMED * len(self.outputs))(*((name, Tensor()) for name in self.outputs))
+                call("sparta_session_types", handle, given, len(given), answers, len(answers))
+                self.shapes[key] = [(tuple(a.tensor.dim[: a.tensor.rank]), DTYPES[a.tensor.dtype]) for a in answers]
+            made = [torch.empty(shape, dtype=dtype) for shape, dtype in self.shapes[key]]
+            answers = (_NAMED * len(made))(*((name, describe(t)) for name, t in zip(self.outputs, made)))
+            call("sparta_session_run_into", handle, given, len(given), answers, len(answers))
+        return made
+
+
+DTYPES = {code: dtype for dtype, code in CODES.items()}
+
+
+def _distinct(names: list[str]) -> list[str]:
+    seen: set[str] = set()
+    return [name if not (name in seen or seen.add(name)) else f"{name}_{i}" for i, name in enumerate(names)]  # type: ignore[func-returns-value]
+
+
+def describe(t: torch.Tensor) -> Any:
+    """The memory of a tensor, as the library takes it."""
+    made = Tensor(dtype=CODES[t.dtype], rank=t.dim(), data=t.data_ptr())
+    for i, (n, stride) in enumerate(zip(t.shape, t.stride())):
+        made.dim[i], made.stride[i] = n, stride
+    return made
+
+
+class _Parts:
+    """Parts by number. A number is not given twice in a process; files that Inductor caches know it, but ask with tensors of their own graph."""
+
+    def __init__(self) -> None:
+        import weakref
+
+        self.known: Any = weakref.WeakValueDictionary()
+        self.count = 0
+
+    def add(self, part: Part) -> int:
+        self.count += 1
+        self.known[self.count] = part
+        return self.count
+
+
+_parts = _Parts()
+_library = torch.library.Library("sparta", "FRAGMENT")
+_library.define("engine(Tensor[] inputs, int part) -> Tensor[]")
+
+
+def _run(inputs, part):
+    return _parts.known[part](inputs)
+
+
+def _like(inputs, part):
+    """What the part's own graph says of sizes."""
+    gm = _parts.known[part].gm
+    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    tensors, sizes = iter(inputs), {}
+    given = []
+    for n in placeholders:
+        fake = n.meta["val"]
+        if isinstance(fake, torch.Tensor):
+            t = next(tensors)
+            given.append(t)
+            sizes.update({str(s): m for s, m in zip(fake.shape, t.shape) if not isinstance(s, int)})
+        else:
+            given.append(n)
+    given = [sizes.get(str(n.meta["val"]), n.meta["val"]) if isinstance(n, torch.fx.Node) else n for n in given]
+    made = gm(*given)
+    return [t.contiguous() for t in (made if isinstance(made, (list, tuple)) else [made])]
+
+
+_library.impl("engine", _run, "CPU")
+torch.library.register_fake("sparta::engine", _like, lib=_library)
