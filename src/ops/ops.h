@@ -42,6 +42,9 @@ typedef sparta_status (*sp_ops_watch)(void *arg, const sp_value *v, const sparta
 sparta_status sp_ops_run(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *inputs, int n_inputs,
                          sparta_tensor *outputs, sp_ops_watch every,
                          void *arg) SP_MUST; /* outputs[g->n_outputs]; sp_free each data */
+/* The same by quick twins (builtin/quick.h) where there are some: for those who need the values, not the judge. */
+sparta_status sp_ops_run_quick(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *inputs,
+                               int n_inputs, sparta_tensor *outputs, sp_ops_watch every, void *arg) SP_MUST;
 /* At these sizes of the symbols, the multiply-adds of a node that is a product, 0 of another; the elements that a node reads or makes, the
  * larger; and about how many multiply-adds a run of the whole graph takes. */
 double sp_ops_products(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes);

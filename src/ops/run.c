@@ -4,6 +4,7 @@
  * Dims come from the actual inputs: each symbol is bound by the first input dim that is just this symbol,
  * every other dim is then evaluated and compared. A value's memory is freed after its last use. */
 #include "ops/ops.h"
+#include "builtin/quick.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ typedef struct run {
     int64_t size[SP_GRAPH_SYMBOLS];
     sp_ops_watch every;
     void *arg;
+    bool quick; /* twins where there are some */
 } run;
 
 static sp_bindings bindings(const run *r)
@@ -171,7 +173,8 @@ static sparta_status run_node(run *r, const sp_node *n, sparta_tensor *room)
     sparta_tensor *in = room, *out = room + n->n_in;
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] ? r->t[n->in[i]->id] : (sparta_tensor){.rank = -1};
     SP_TRY(make_outputs(r, n, out));
-    SP_TRY(sp_builtin_run(r->cx, n->op, &(sp_op_args){&n->attrs, n->n_in, n->n_out, in, out}));
+    const sp_op_args args = {&n->attrs, n->n_in, n->n_out, in, out};
+    SP_TRY(r->quick ? sp_builtin_quick(r->cx, n->op, &args) : sp_builtin_run(r->cx, n->op, &args));
     for (int i = 0; i < n->n_out && r->every; i++) SP_TRY(r->every(r->arg, n->out[i], &out[i]));
     return SPARTA_OK;
 }
@@ -225,10 +228,10 @@ static sparta_status run_all(run *r, const sparta_named_tensor *inputs, int n_in
     return take_outputs(r, taken);
 }
 
-sparta_status sp_ops_run(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *inputs, int n_inputs,
-                         sparta_tensor *outputs, sp_ops_watch every, void *arg)
+static sparta_status run_graph(run r, const sparta_named_tensor *inputs, int n_inputs, sparta_tensor *outputs)
 {
-    run r = {.cx = cx, .g = g, .every = every, .arg = arg};
+    sparta_ctx *cx = r.cx;
+    const sp_graph *g = r.g;
     r.t = sp_alloc_array(cx, (size_t)g->n_values, sizeof *r.t);
     r.last = sp_alloc_array(cx, (size_t)g->n_values, sizeof *r.last);
     r.owned = sp_alloc_array(cx, (size_t)g->n_values, sizeof *r.owned);
@@ -249,4 +252,17 @@ sparta_status sp_ops_run(sparta_ctx *cx, const sp_graph *g, const sparta_named_t
     sp_free(cx, r.given);
     sp_free(cx, taken);
     return status;
+}
+
+sparta_status sp_ops_run(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *inputs, int n_inputs,
+                         sparta_tensor *outputs, sp_ops_watch every, void *arg)
+{
+    return run_graph((run){.cx = cx, .g = g, .every = every, .arg = arg}, inputs, n_inputs, outputs);
+}
+
+sparta_status sp_ops_run_quick(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *inputs,
+                               int n_inputs, sparta_tensor *outputs, sp_ops_watch every, void *arg)
+{
+    return run_graph((run){.cx = cx, .g = g, .every = every, .arg = arg, .quick = true}, inputs, n_inputs,
+                     outputs);
 }

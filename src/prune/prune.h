@@ -1,4 +1,5 @@
-/* prune: sparsifiers: magnitude, by pattern, in one shot; a threshold; and functions of users, whose answers are checked.
+/* prune: sparsifiers: magnitude, by pattern, in one shot; a threshold; functions of users, whose answers are checked; and whole models, by what
+ * their layers meet in data (Wanda, SparseGPT).
  *
  *     sp_prune_spec s;
  *     SP_TRY(sp_prune_parse(cx, "4x1:0.9", &s));
@@ -41,6 +42,56 @@ bool sp_prune_ragged(const sp_prune_spec *spec, int64_t n, int64_t k);
 void sp_prune_note(sparta_ctx *cx, const sp_prune_spec *spec, const sparta_tensor *w);
 /* Set the elements of a 2-D float view whose magnitude is below the value to 0; NaN stays. */
 void sp_prune_threshold(const sparta_tensor *w, double value);
+
+/* ------------------------------------------------------------------ with data (layer.c, factor.c, met.c, model.c) */
+typedef enum { SP_PRUNE_MAGNITUDE, SP_PRUNE_WANDA, SP_PRUNE_SPARSEGPT } sp_prune_method;
+enum { SP_PRUNE_SAMPLE = 512 }; /* inputs of a layer on which its error is measured */
+/* What the inputs of a layer are, over all data. */
+typedef struct sp_prune_met {
+    int64_t k, rows; /* features; inputs that came */
+    float *hessian;  /* (k, k), X'X; NULL: the squares are enough */
+    double *squares; /* (k), sums of x^2 */
+    float *sample;   /* (SP_PRUNE_SAMPLE, k), the first of them */
+    int64_t n_sample;
+} sp_prune_met;
+sparta_status sp_prune_met_create(sparta_ctx *cx, int64_t k, bool hessian, sp_prune_met *out) SP_MUST;
+void sp_prune_met_free(sparta_ctx *cx, sp_prune_met *met);
+/* Inputs as a value has them: any rank, the last dimension is k. */
+sparta_status sp_prune_met_add(sparta_ctx *cx, sp_prune_met *met, const sparta_tensor *x) SP_MUST;
+/* |X (w - left)'| / |X w'| on the sample; NAN without one. Both (n, k). */
+sparta_status sp_prune_met_error(sparta_ctx *cx, const sp_prune_met *met, int64_t n, const float *w,
+                                 const float *left, double *out) SP_MUST;
+/* Prune w (n, met->k) by what was met; not by magnitude, which is sp_prune. The met may be changed. */
+sparta_status sp_prune_layer(sparta_ctx *cx, const sp_prune_spec *spec, sp_prune_method method,
+                             sp_prune_met *met, int64_t n, float *w) SP_MUST;
+/* U, upper, with (H + damp)^-1 = U'U; both (n, n). */
+sparta_status sp_prune_factor(sparta_ctx *cx, int64_t n, const float *h, float *u) SP_MUST;
+
+typedef struct sp_prune_request {
+    sp_prune_spec spec;
+    sp_prune_method method;
+    const char
+        *data; /* .npz or .safetensors: an array per input, items along its first dimension; NULL: none */
+    int n_keep;
+    const char *const *keep; /* globs of weights, or of products, to leave */
+    void (*progress)(void *user, int done, int all, const char *what);
+    void *user;
+} sp_prune_request;
+typedef struct sp_prune_row {
+    const char *weight, *layer;
+    int64_t n, k;
+    double density, norm_kept;
+    double error;    /* of its output; NAN: there was no data */
+    const char *why; /* it was left; NULL: it was pruned */
+} sp_prune_row;
+typedef struct sp_prune_report {
+    int n, n_pruned;
+    sp_prune_row *row; /* of the graph's arena */
+    int64_t items;     /* of the data */
+} sp_prune_report;
+/* Prune the weights of an inferred graph, which a schedule's "*" names, in copies: nothing that was read is changed. Layers meet what those
+ * before them give, as far as they were pruned by then: as many at a time as what is kept of their inputs fits into 1 GiB. */
+sparta_status sp_prune_model(sp_graph *g, const sp_prune_request *r, sp_prune_report *out) SP_MUST;
 
 /* ------------------------------------------------------------------ sparsifiers of users (sparta.h; sparsifier.c)
  * What sparta_sparsifier_register keeps: `own` of the row of a call. */

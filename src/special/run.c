@@ -172,7 +172,7 @@ static sparta_status check_bounds(const sp_special *s)
     return SPARTA_OK;
 }
 
-static sparta_status begin(sp_special *s, sp_special_kernel *k)
+static sparta_status make_arrays(sp_special *s, sp_special_kernel *k)
 {
     *k = (sp_special_kernel){.s = s};
     k->array = sp_arena_array(s->arena, (size_t)s->arrays + 1, sizeof *k->array);
@@ -190,7 +190,7 @@ static sparta_status fill_sizes(sp_special_kernel *k)
 
 sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_special_kernel *k)
 {
-    SP_TRY(begin(s, k));
+    SP_TRY(make_arrays(s, k));
     SP_TRY(fill_sizes(k));
     for (int i = 0; i < s->operands; i++) SP_TRY(place_operand(k, i, &operand[i]));
     for (int i = 0; i < s->operands; i++)
@@ -201,7 +201,7 @@ sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_sp
 
 sparta_status sp_special_attach(sp_special *s, const sp_packed *const *packed, sp_special_kernel *k)
 {
-    SP_TRY(begin(s, k));
+    SP_TRY(make_arrays(s, k));
     k->borrows = true;
     for (int i = 0; i < s->operands; i++) {
         const sp_special_operand *o = &s->operand[i];

@@ -63,7 +63,7 @@ run 2 "verify without --against" verify "$0"
 run 2 "bench with --against and --no-baseline" bench x --against y --no-baseline
 run 2 "kernel without bench" kernel dance; complains "kernel without bench"
 run 2 "kernel bench of a package" kernel bench x.sparta; complains "kernel bench of a package"
-for verb in tune prune quantize report serve; do
+for verb in tune quantize report serve; do
     run 4 "$verb is later" $verb x --any-flag; complains "$verb is later"
 done
 run 0 "a verb to come has help" tune --help; has out "does not have it yet" "which says that it is to come"

@@ -3,7 +3,10 @@
 import copy
 import doctest
 import importlib
+import json
 import math
+import os
+import subprocess
 import sys
 
 import torch
@@ -152,6 +155,41 @@ def others():
     need(half[0].weight.dtype == torch.bfloat16, "bfloat16")
 
 
+def in_c(tests):
+    """`sparta prune` has its own C for the same: the same elements stay, and nearly the same numbers."""
+    import numpy as np
+    import onnx
+    from onnx import numpy_helper
+
+    program = os.environ.get("SPARTA")
+    if not program:
+        return "not run: SPARTA does not say where the program is"
+    x = inputs(64, 512)
+    path = lambda name: os.path.join(tests.work.name, name)
+    torch.onnx.export(net().eval(), (x,), path("net.onnx"), dynamo=True, verbose=False, input_names=["x"], dynamic_shapes={"input": {0: "batch"}})
+    np.savez(path("calib.npz"), x=x.numpy())
+    for pattern in PATTERNS:
+        for method in ("wanda", "sparsegpt"):
+            model = net()
+            rows = one_shot(model, x, method, pattern)
+            said = subprocess.run(
+                [program, "prune", path("net.onnx"), "--pattern", pattern, "--method", method, "--data", path("calib.npz"), "-o", path("p.onnx"), "--json"],
+                capture_output=True,
+                text=True,
+            )
+            need(said.returncode == 0, said.stderr)
+            errors = [row["error"] for row in json.loads(said.stdout)["layers"] if not row["left"]]
+            need(all(abs(a - row["error"]) < 0.01 + 0.02 * a for a, row in zip(errors, rows, strict=True)), f"{method} {pattern}: {errors} {rows}")
+            weights = {t.name: torch.from_numpy(numpy_helper.to_array(t).copy()) for t in onnx.load(path("p.onnx")).graph.initializer}
+            for row in rows:
+                want = model.get_submodule(row["name"]).weight.detach()
+                got = weights[f"{row['name']}.weight"]
+                differ = float(((got != 0) != (want != 0)).float().mean())
+                need(differ < 0.01, f"{method} {pattern}: {row['name']}: {differ:.3%} of the elements differ")
+                if differ == 0:
+                    torch.testing.assert_close(got, want, atol=5e-3, rtol=5e-3)
+
+
 def refusals():
     model = net()
     before = copy.deepcopy(model.state_dict())
@@ -196,6 +234,7 @@ def main():
     tests.check("every pattern; SparseGPT, Wanda, magnitude", order_of_methods)
     tests.check("bounded memory", bounded)
     tests.check("convolutions, tied weights, dead inputs", others)
+    tests.check("the program's own", in_c, tests)
     tests.check("what is refused", refusals)
     tests.check("examples in documents", documents)
     return tests.finish()

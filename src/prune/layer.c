@@ -1,0 +1,204 @@
+/* One layer, pruned so that its output changes little on the inputs that it met.
+ *
+ *     magnitude   |w|
+ *     wanda       |w| times the norm of its input, within each row of blocks
+ *     sparsegpt   w^2 / U[i,i]^2; what stays makes up for what goes, column after column:
+ *
+ *                     err = w[i] / U[i,i]      w[i+1:] -= err U[i, i+1:]          for each w[i] that goes
+ *
+ * U is that of factor.c. A row's errors touch that row alone, so that rows run one after the other within a piece of columns; what is right of the piece
+ * loses errors times U, a product. Which blocks go is chosen by sp_prune, on scores in place of weights. python/sparta/prune/one_shot.py does the same
+ * with torch. */
+#include "prune/prune.h"
+#include "builtin/quick.h"
+#include <math.h>
+#include <string.h>
+
+enum { COLUMNS = 128 };
+
+typedef struct layer {
+    sparta_ctx *cx;
+    const sp_prune_spec *spec;
+    int64_t n, k;
+    float *w;      /* (n, k) */
+    float *u;      /* (k, k) */
+    float *score;  /* (n, k), 1 where it stays once it was pruned; only that is used of it */
+    float *errors; /* (n, piece) */
+    float *room;   /* (n, COLUMNS) */
+} layer;
+
+static sparta_tensor view(float *data, int64_t rows, int64_t cols, int64_t step)
+{
+    return (sparta_tensor){
+        .dtype = SPARTA_F32, .rank = 2, .dim = {rows, cols}, .stride = {step, 1}, .data = data};
+}
+
+static bool whole(const sp_prune_spec *s)
+{
+    return !s->of && (!s->block_n || !s->block_m);
+}
+
+/* Scores of what goes become 0; what is 0 before, and stays, must not be taken for it. */
+static void lift(float *score, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) score[i] = score[i] > 1e-30f ? score[i] : 1e-30f;
+}
+
+/* ------------------------------------------------------------------ wanda */
+static sparta_status by_rows(const layer *l)
+{
+    const int64_t step = whole(l->spec) || l->spec->of ? l->n : l->spec->block_n;
+    for (int64_t i = 0; i < l->n; i += step) {
+        const sparta_tensor rows = view(l->score + i * l->k, SP_MIN(step, l->n - i), l->k, l->k);
+        SP_TRY(sp_prune(l->cx, l->spec, &rows, NULL));
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status wanda(const layer *l, const sp_prune_met *met)
+{
+    for (int64_t i = 0; i < l->n; i++)
+        for (int64_t j = 0; j < l->k; j++)
+            l->score[i * l->k + j] = (float)(fabs((double)l->w[i * l->k + j]) * sqrt(met->squares[j]));
+    lift(l->score, l->n * l->k);
+    SP_TRY(by_rows(l));
+    for (int64_t i = 0; i < l->n * l->k; i++) l->w[i] = l->score[i] != 0 ? l->w[i] : 0;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ sparsegpt */
+static float cost(const layer *l, int64_t j)
+{
+    const float d = l->u[j * l->k + j];
+    return d * d;
+}
+
+/* Which of columns c to c + p stay, by what they are now. */
+static sparta_status choose(const layer *l, int64_t c, int64_t p)
+{
+    for (int64_t i = 0; i < l->n; i++)
+        for (int64_t j = c; j < c + p; j++) {
+            const float x = l->w[i * l->k + j];
+            l->score[i * l->k + j] = SP_MAX(x * x / cost(l, j), 1e-30f);
+        }
+    const sparta_tensor piece = view(l->score + c, l->n, p, l->k);
+    return sp_prune(l->cx, l->spec, &piece, NULL);
+}
+
+/* Of the group of n:m from column j on: those that enough others outrank go; of equals the first. */
+static void choose_group(const layer *l, const float *w, float *score, int64_t j, int count)
+{
+    float worth[256];
+    for (int i = 0; i < count; i++) worth[i] = w[j + i] * w[j + i] / cost(l, j + i);
+    for (int i = 0; i < count; i++) {
+        int better = 0;
+        for (int t = 0; t < count; t++) better += worth[t] > worth[i] || (worth[t] == worth[i] && t > i);
+        score[j + i] = better < l->spec->keep ? 1 : 0;
+    }
+}
+
+/* One row of a piece of columns. */
+static void make_up(const layer *l, int64_t i, int64_t c, int64_t p, bool groups)
+{
+    float *w = l->w + i * l->k, *score = l->score + i * l->k, *error = l->errors + i * p;
+    for (int64_t j = c; j < c + p; j++) {
+        const float *u = l->u + j * l->k;
+        if (groups && (j - c) % l->spec->of == 0)
+            choose_group(l, w, score, j, (int)SP_MIN((int64_t)l->spec->of, c + p - j));
+        error[j - c] = score[j] != 0 ? 0 : w[j] / u[j];
+        if (score[j] != 0) continue;
+        for (int64_t t = j + 1; t < c + p; t++) w[t] -= error[j - c] * u[t];
+        w[j] = 0;
+    }
+}
+
+/* What is right of the piece. */
+static sparta_status make_up_right(const layer *l, int64_t c, int64_t p)
+{
+    for (int64_t from = c + p; from < l->k; from += COLUMNS) {
+        const int64_t wide = SP_MIN(COLUMNS, l->k - from);
+        bool done;
+        SP_TRY(sp_quick_products(l->cx,
+                                 &(sp_products){.m = l->n,
+                                                .n = wide,
+                                                .k = p,
+                                                .a = l->errors,
+                                                .a_row = p,
+                                                .a_col = 1,
+                                                .b = l->u + c * l->k + from,
+                                                .b_row = l->k,
+                                                .b_col = 1,
+                                                .c = l->room,
+                                                .c_row = wide,
+                                                .c_col = 1},
+                                 &done));
+        for (int64_t i = 0; i < l->n; i++)
+            for (int64_t j = 0; j < wide; j++) l->w[i * l->k + from + j] -= l->room[i * wide + j];
+    }
+    return SPARTA_OK;
+}
+
+/* A multiple of what goes together along the input. */
+static int64_t piece_of(const sp_prune_spec *s)
+{
+    const int64_t each = s->of ? (s->along_out ? 1 : s->of) : SP_MAX(s->block_m, 1);
+    return each * SP_MAX(COLUMNS / each, 1);
+}
+
+static sparta_status sparsegpt(const layer *l)
+{
+    const bool groups = l->spec->of && !l->spec->along_out;
+    const int64_t piece = piece_of(l->spec);
+    if (whole(l->spec)) SP_TRY(choose(l, 0, l->k));
+    for (int64_t c = 0; c < l->k; c += piece) {
+        const int64_t p = SP_MIN(piece, l->k - c);
+        SP_TRY(sp_check_cancel(l->cx));
+        if (!groups && !whole(l->spec)) SP_TRY(choose(l, c, p));
+        for (int64_t i = 0; i < l->n; i++) make_up(l, i, c, p, groups);
+        SP_TRY(make_up_right(l, c, p));
+    }
+    return SPARTA_OK;
+}
+
+/* Inputs that are always 0: their weights go, and H is as if they were by themselves. */
+static sparta_status prepare(const layer *l, sp_prune_met *met)
+{
+    for (int64_t j = 0; j < l->k; j++) {
+        if (met->hessian[j * l->k + j] != 0) continue;
+        met->hessian[j * l->k + j] = 1;
+        for (int64_t i = 0; i < l->n; i++) l->w[i * l->k + j] = 0;
+    }
+    return sp_prune_factor(l->cx, l->k, met->hessian, l->u);
+}
+
+/* ------------------------------------------------------------------ the public part */
+static sparta_status with_room(layer *l, sp_prune_method method, sp_prune_met *met)
+{
+    if (method == SP_PRUNE_WANDA) return wanda(l, met);
+    l->u = sp_alloc_array(l->cx, (size_t)l->k * (size_t)l->k, sizeof *l->u);
+    l->errors = sp_alloc_array(l->cx, (size_t)l->n * (size_t)piece_of(l->spec), sizeof *l->errors);
+    l->room = sp_alloc_array(l->cx, (size_t)l->n * COLUMNS, sizeof *l->room);
+    sparta_status status = l->u && l->errors && l->room ? prepare(l, met) : sp_ctx_status(l->cx);
+    if (!status) status = sparsegpt(l);
+    sp_free(l->cx, l->u);
+    sp_free(l->cx, l->errors);
+    sp_free(l->cx, l->room);
+    return status;
+}
+
+sparta_status sp_prune_layer(sparta_ctx *cx, const sp_prune_spec *spec, sp_prune_method method,
+                             sp_prune_met *met, int64_t n, float *w)
+{
+    layer l = {.cx = cx, .spec = spec, .n = n, .k = met ? met->k : 0, .w = w};
+    if (method == SP_PRUNE_MAGNITUDE || !met)
+        return sp_fail(cx, SPARTA_E_INTERNAL, "prune: a layer by magnitude is sp_prune's");
+    for (int64_t j = 0; j < l.k; j++)
+        if (!isfinite(met->squares[j]))
+            return sp_fail(cx, SPARTA_E_FORMAT,
+                           "prune: it meets inputs that are NaN or Inf, or too large; look at the data");
+    l.score = sp_alloc_array(cx, (size_t)n * (size_t)l.k, sizeof *l.score);
+    SP_NEED(cx, l.score);
+    const sparta_status status = with_room(&l, method, met);
+    sp_free(cx, l.score);
+    return status;
+}

@@ -1,0 +1,341 @@
+/* A whole model: which weights, what they meet, and what is left of them.
+ *
+ *     weights (a schedule's "*") -- keep globs, too large --> layers
+ *     for each group of layers whose inputs fit into memory:
+ *         run the model on the data, 16 items at a time          met, by the value that a product reads
+ *         prune each of them in a copy, which takes its place    a row of the report
+ */
+#include "prune/prune.h"
+#include "arrays/arrays.h"
+#include "ops/ops.h"
+#include <math.h>
+#include <string.h>
+
+enum { ITEMS = 16 };
+static const double MOST = 1 << 30; /* bytes that are kept of the inputs of a group */
+
+typedef struct job {
+    sparta_ctx *cx;
+    sp_graph *g;
+    const sp_prune_request *r;
+    sparta_schedule *all;
+    sp_schedule_match *match;
+    int n;
+    sp_arrays data;
+    sparta_named_tensor *given; /* of the graph's inputs, in its order */
+    int64_t items;
+    bool apart;         /* they may be run a few at a time */
+    sp_prune_met **met; /* by value id; NULL: nobody asks */
+    sp_prune_report out;
+    int done;
+} job;
+
+static const char *name_of(const sp_value *v)
+{
+    return v->origin ? v->origin : v->name;
+}
+
+/* ------------------------------------------------------------------ data */
+static sparta_status find_input(job *j, int i)
+{
+    const char *name = j->g->input[i]->name;
+    for (int k = 0; k < j->data.n; k++)
+        if (!strcmp(j->data.entry[k].name, name)) {
+            j->given[i] = (sparta_named_tensor){name, j->data.entry[k].tensor};
+            return SPARTA_OK;
+        }
+    return sp_fail(j->cx, SPARTA_E_USAGE, "prune: %s: has no array for input '%.200s' of the model",
+                   j->r->data, name);
+}
+
+/* May items be run a few at a time? All inputs have the same number of them, which the model leaves open, and each is computed by itself. */
+static sparta_status items_apart(job *j)
+{
+    const char *symbol, *first = NULL;
+    for (int i = 0; i < j->g->n_inputs; i++) {
+        const sp_value *v = j->g->input[i];
+        const sparta_tensor *t = &j->given[i].tensor;
+        if (v->dims.rank < 1 || t->rank < 1 || !sp_expr_is_symbol(v->dims.dim[0], &symbol)) return SPARTA_OK;
+        if (t->dim[0] != j->given[0].tensor.dim[0] || (first && strcmp(first, symbol))) return SPARTA_OK;
+        first = symbol;
+    }
+    return first ? sp_ops_items_apart(j->g, first, &j->apart) : SPARTA_OK;
+}
+
+static sparta_status read_data(job *j)
+{
+    if (!j->r->data) return SPARTA_OK;
+    SP_TRY(sp_arrays_open(j->cx, j->r->data, &j->data));
+    j->given = sp_arena_array(j->g->arena, (size_t)j->g->n_inputs + 1, sizeof *j->given);
+    SP_NEED(j->cx, j->given);
+    for (int i = 0; i < j->g->n_inputs; i++) SP_TRY(find_input(j, i));
+    j->items = j->g->n_inputs && j->given[0].tensor.rank > 0 ? j->given[0].tensor.dim[0] : 1;
+    if (j->items < 1) return sp_fail(j->cx, SPARTA_E_USAGE, "prune: %s: has no items", j->r->data);
+    j->out.items = j->items;
+    return items_apart(j);
+}
+
+/* ------------------------------------------------------------------ what layers meet */
+static sparta_status see(void *arg, const sp_value *v, const sparta_tensor *t)
+{
+    const job *j = arg;
+    return j->met[v->id] ? sp_prune_met_add(j->cx, j->met[v->id], t) : SPARTA_OK;
+}
+
+static sparta_status run_items(job *j, const sparta_named_tensor *inputs)
+{
+    sparta_tensor *outputs = sp_alloc_array(j->cx, (size_t)j->g->n_outputs + 1, sizeof *outputs);
+    SP_NEED(j->cx, outputs);
+    sparta_status status = SPARTA_OK;
+    for (int i = 0; i < j->g->n_inputs && !status; i++) status = see(j, j->g->input[i], &inputs[i].tensor);
+    if (!status) status = sp_ops_run_quick(j->cx, j->g, inputs, j->g->n_inputs, outputs, see, j);
+    for (int i = 0; i < j->g->n_outputs && !status; i++) sp_free(j->cx, outputs[i].data);
+    sp_free(j->cx, outputs);
+    return status;
+}
+
+static sparta_status run_data(job *j)
+{
+    const int64_t step = j->apart ? ITEMS : j->items;
+    sparta_named_tensor *some = sp_arena_array(j->g->arena, (size_t)j->g->n_inputs + 1, sizeof *some);
+    SP_NEED(j->cx, some);
+    for (int64_t from = 0; from < j->items; from += step) {
+        for (int i = 0; i < j->g->n_inputs; i++) {
+            sparta_tensor t = j->given[i].tensor;
+            if (step < j->items) {
+                t.data = (char *)t.data + from * t.stride[0] * (int64_t)sparta_dtype_size(t.dtype);
+                t.dim[0] = SP_MIN(step, j->items - from);
+            }
+            some[i] = (sparta_named_tensor){j->given[i].name, t};
+        }
+        SP_TRY(run_items(j, some));
+        if (j->r->progress) j->r->progress(j->r->user, j->done, j->n, "running the data");
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ one weight */
+static void shape_of(const sp_schedule_match *m, int64_t *n, int64_t *k)
+{
+    *n = m->value->constant->dim[m->turned];
+    *k = m->value->constant->dim[!m->turned];
+}
+
+static sparta_tensor turned_view(const sparta_tensor *t, bool turned)
+{
+    sparta_tensor w = *t;
+    if (turned) {
+        w.dim[0] = t->dim[1], w.dim[1] = t->dim[0];
+        w.stride[0] = t->stride[1], w.stride[1] = t->stride[0];
+    }
+    return w;
+}
+
+static void to_rows(const sparta_tensor *w, float *out)
+{
+    for (int64_t i = 0; i < w->dim[0]; i++)
+        for (int64_t k = 0; k < w->dim[1]; k++)
+            out[i * w->dim[1] + k] =
+                (float)sp_element_get(w->dtype, w->data, i * w->stride[0] + k * w->stride[1]);
+}
+
+static void from_rows(const float *rows, const sparta_tensor *w)
+{
+    for (int64_t i = 0; i < w->dim[0]; i++)
+        for (int64_t k = 0; k < w->dim[1]; k++)
+            sp_element_set(w->dtype, w->data, i * w->stride[0] + k * w->stride[1], rows[i * w->dim[1] + k]);
+}
+
+static void tell(const float *w, const float *left, int64_t count, sp_prune_row *row)
+{
+    double all = 0, kept = 0;
+    int64_t there = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double square = isfinite(w[i]) ? (double)w[i] * w[i] : 0;
+        all += square;
+        kept += left[i] != 0 ? square : 0;
+        there += left[i] != 0;
+    }
+    row->density = (double)there / (double)count;
+    row->norm_kept = all > 0 ? sqrt(kept / all) : 1;
+}
+
+typedef struct rows2 { /* the weight before and after, (n, k) */
+    float *w, *left;
+} rows2;
+
+static sparta_status prune_rows(job *j, const sparta_tensor *w, sp_prune_met *met, rows2 r, sp_prune_row *row)
+{
+    const int64_t n = w->dim[0], k = w->dim[1];
+    to_rows(w, r.w);
+    for (int64_t i = 0; i < n * k && j->r->method != SP_PRUNE_MAGNITUDE; i++)
+        if (!isfinite(r.w[i])) return sp_fail(j->cx, SPARTA_E_FORMAT, "prune: the weight has NaN or Inf");
+    memcpy(r.left, r.w, (size_t)(n * k) * sizeof *r.w);
+    if (j->r->method == SP_PRUNE_MAGNITUDE) {
+        sp_prune_note(j->cx, &j->r->spec, w);
+        SP_TRY(sp_prune(j->cx, &j->r->spec, w, NULL));
+        to_rows(w, r.left);
+    } else {
+        SP_TRY(sp_prune_layer(j->cx, &j->r->spec, j->r->method, met, n, r.left));
+        from_rows(r.left, w);
+        to_rows(w, r.left); /* as its type holds them */
+    }
+    tell(r.w, r.left, n * k, row);
+    if (row->density == 0)
+        return sp_fail(j->cx, SPARTA_E_USAGE,
+                       "prune: nothing would be left of it; ask for less, or keep it with --keep");
+    return met ? sp_prune_met_error(j->cx, met, n, r.w, r.left, &row->error) : SPARTA_OK;
+}
+
+/* A copy of the weight loses elements and takes its place. */
+static sparta_status prune_weight(job *j, const sp_schedule_match *m, sp_prune_row *row)
+{
+    const sparta_tensor *given = m->value->constant;
+    sp_prune_met *met = j->met[m->node->in[0]->id];
+    const size_t count = (size_t)sparta_tensor_elements(given);
+    sparta_tensor *copy = sp_arena_alloc(j->g->arena, sizeof *copy);
+    SP_NEED(j->cx, copy);
+    SP_TRY(sp_tensor_alloc_in(j->g->arena, given->dtype, given->rank, given->dim, copy));
+    SP_TRY(sp_tensor_copy(j->cx, given, copy));
+    const sparta_tensor w = turned_view(copy, m->turned);
+    if (j->r->data && (!met || !met->rows))
+        return sp_fail(j->cx, SPARTA_E_UNSUPPORTED,
+                       "prune: what it multiplies was not seen; keep it with --keep");
+    const rows2 r = {sp_alloc_array(j->cx, count, sizeof(float)),
+                     sp_alloc_array(j->cx, count, sizeof(float))};
+    const sparta_status status = r.w && r.left ? prune_rows(j, &w, met, r, row) : sp_ctx_status(j->cx);
+    sp_free(j->cx, r.w);
+    sp_free(j->cx, r.left);
+    if (status == SPARTA_OK) m->value->constant = copy;
+    return status == SPARTA_OK ? SPARTA_OK : sp_fail_in(j->cx, "prune: '%.200s'", name_of(m->value));
+}
+
+/* ------------------------------------------------------------------ groups of layers */
+static bool kept(const job *j, const sp_schedule_match *m)
+{
+    for (int i = 0; i < j->r->n_keep; i++)
+        if (sp_glob(j->r->keep[i], name_of(m->value)) || sp_glob(j->r->keep[i], m->value->name) ||
+            sp_glob(j->r->keep[i], m->node->name))
+            return true;
+    return false;
+}
+
+static sparta_status check_keep(const job *j)
+{
+    for (int i = 0; i < j->r->n_keep; i++) {
+        bool any = false;
+        for (int k = 0; k < j->n && !any; k++)
+            any = sp_glob(j->r->keep[i], name_of(j->match[k].value)) ||
+                  sp_glob(j->r->keep[i], j->match[k].value->name) ||
+                  sp_glob(j->r->keep[i], j->match[k].node->name);
+        if (!any)
+            return sp_fail(j->cx, SPARTA_E_USAGE,
+                           "prune: --keep %.100s names no weight of a product; `sparta inspect` lists them",
+                           j->r->keep[i]);
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status list(job *j)
+{
+    j->out.row = sp_arena_array(j->g->arena, (size_t)j->n + 1, sizeof *j->out.row);
+    SP_NEED(j->cx, j->out.row);
+    for (int i = 0; i < j->n; i++) {
+        sp_prune_row *row = &j->out.row[i];
+        const sp_schedule_match *m = &j->match[i];
+        *row = (sp_prune_row){
+            .weight = name_of(m->value), .layer = m->node->name, .density = 1, .norm_kept = 1, .error = NAN};
+        shape_of(m, &row->n, &row->k);
+        row->why = kept(j, m)                                        ? "kept, as asked for"
+                   : sp_prune_too_large(&j->r->spec, row->n, row->k) ? "a block is larger than it"
+                                                                     : NULL;
+        j->out.n_pruned += !row->why;
+    }
+    j->out.n = j->n;
+    if (!j->out.n_pruned)
+        return sp_fail(j->cx, SPARTA_E_USAGE,
+                       "prune: no weight is left to prune: the %d of products are kept, or a block is larger",
+                       j->n);
+    return SPARTA_OK;
+}
+
+static void forget(job *j)
+{
+    for (int i = 0; j->met && i < j->g->n_values; i++)
+        if (j->met[i]) {
+            sp_prune_met_free(j->cx, j->met[i]);
+            j->met[i] = NULL;
+        }
+}
+
+/* Ask for the inputs of layers from `from` on, as long as they fit; *to is where the next group begins. */
+static sparta_status ask(job *j, int from, int *to)
+{
+    const bool hessian = j->r->method == SP_PRUNE_SPARSEGPT;
+    double bytes = 0;
+    for (*to = from; *to < j->n; ++*to) {
+        const sp_prune_row *row = &j->out.row[*to];
+        const sp_value *x = j->match[*to].node->in[0];
+        if (row->why || !j->r->data || j->met[x->id]) continue;
+        bytes += 4.0 * (double)row->k * ((hessian ? (double)row->k : 2.0) + SP_PRUNE_SAMPLE);
+        if (bytes > MOST && *to > from) return SPARTA_OK;
+        sp_prune_met *met = sp_arena_alloc(j->g->arena, sizeof *met);
+        SP_NEED(j->cx, met);
+        SP_TRY(sp_prune_met_create(j->cx, row->k, hessian, met));
+        j->met[x->id] = met;
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status prune_group(job *j, int from, int to)
+{
+    if (j->r->data) SP_TRY(run_data(j));
+    for (int i = from; i < to; i++) {
+        SP_TRY(sp_check_cancel(j->cx));
+        if (!j->out.row[i].why) SP_TRY(prune_weight(j, &j->match[i], &j->out.row[i]));
+        j->done = i + 1;
+        if (j->r->progress) j->r->progress(j->r->user, i + 1, j->n, j->out.row[i].weight);
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status prune_all(job *j)
+{
+    SP_TRY(sparta_schedule_create(j->cx, NULL, &j->all));
+    sparta_schedule_rule *rule;
+    SP_TRY(sparta_schedule_tensor(j->all, "*", &rule));
+    /* A rule must say something to name a weight; this one would change nothing. */
+    SP_TRY(sparta_schedule_sparsify(rule, "magnitude(pattern=1x1, sparsity=0)"));
+    const sparta_status found = sp_schedule_matches(j->all, j->g, j->g->arena, &j->match, &j->n);
+    if (found == SPARTA_E_USAGE || (!found && !j->n))
+        return sp_fail(
+            j->cx, SPARTA_E_USAGE,
+            "prune: the model has no weight that a product multiplies by; there is nothing to prune");
+    SP_TRY(found);
+    SP_TRY(check_keep(j));
+    SP_TRY(list(j));
+    SP_TRY(read_data(j));
+    j->met = sp_arena_array(j->g->arena, (size_t)j->g->n_values + 1, sizeof(sp_prune_met *));
+    SP_NEED(j->cx, j->met);
+    for (int from = 0, to; from < j->n; from = to) {
+        sparta_status status = ask(j, from, &to);
+        if (!status) status = prune_group(j, from, to);
+        forget(j);
+        SP_TRY(status);
+    }
+    return SPARTA_OK;
+}
+
+sparta_status sp_prune_model(sp_graph *g, const sp_prune_request *r, sp_prune_report *out)
+{
+    job j = {.cx = g->cx, .g = g, .r = r};
+    if (r->method != SP_PRUNE_MAGNITUDE && !r->data)
+        return sp_fail(g->cx, SPARTA_E_USAGE,
+                       "prune: %s looks at what layers meet; give inputs with --data F.npz",
+                       r->method == SP_PRUNE_WANDA ? "wanda" : "sparsegpt");
+    const sparta_status status = prune_all(&j);
+    sparta_schedule_free(j.all);
+    sp_arrays_close(&j.data);
+    if (status == SPARTA_OK) *out = j.out;
+    return status;
+}
