@@ -90,9 +90,7 @@ static double weights_of(const sp_job *j)
 {
     const sp_packed *w = j->in[1].packed;
     if (!j->walked) return w->format.sum ? 0 : (double)w->values.dim[0];
-    double n = 0;
-    for (int i = 0; i < j->walked_parts; i++) n += (double)j->walked[i].pos[w->dim[0]];
-    return n;
+    return (double)j->walked_pos[j->walked_ranges * w->dim[0]];
 }
 
 void sp_call_ops(const sp_call *c, double *real, double *dense)

@@ -99,19 +99,17 @@ struct sp_skip_args {
 };
 
 /* The same for a weight in any format. The storage is walked once, when a session is made; the notes of that walk say for each output row
- * which inputs its weights multiply and where in the storage they lie. */
+ * of each range of inputs which inputs its weights multiply, and the weights. */
 struct sp_walk_note {
-    unsigned k, at; /* input row; place among the values */
-};
-struct sp_walk_part {
-    const long *pos;                 /* rows + 1: notes of each output row */
-    const struct sp_walk_note *note; /* in the order of the walk */
-    const float *w;                  /* values as the format stores them */
+    unsigned k; /* input row */
+    float w;
 };
 struct sp_walk_args {
-    const float *x;                  /* (k)[64] */
-    const struct sp_walk_part *part; /* of the storage: several for a sum of formats */
-    long parts, row0, row1, vectors;
+    const float *x;      /* (k)[64] */
+    const unsigned *row; /* (ranges)(rows): the rows of a range, those with as many notes together */
+    const long *pos;     /* (ranges)(rows), and the end: where the notes of each of these begin */
+    const struct sp_walk_note *note; /* in that order, those of one in the order of the walk */
+    long rows, ranges, vector0, vectors;
     struct sp_epilogue e;
 };
 

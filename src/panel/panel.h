@@ -62,9 +62,12 @@ typedef struct sp_job {
     const long *end;           /* pairs: jobs up to the last of each range of inputs */
     const float *gain, *shift; /* norm: prepared copies */
     float scale;
-    int64_t heads, groups;             /* attention: of q; of k and v */
-    const struct sp_walk_part *walked; /* walk: what the storage's walk found, one a part of the weight */
-    int walked_parts;
+    int64_t heads, groups; /* attention: of q; of k and v */
+    /* walk: what the storage's walk found, the rows of each range of inputs, and where theirs begins */
+    const struct sp_walk_note *walked;
+    const unsigned *walked_row;
+    const long *walked_pos;
+    long walked_ranges;
     const struct sp_stored_leaf *stored; /* stored: the arrays of the weight, one a part of it */
     sp_product product;                  /* library: the one that was found, or NULL */
     const int *where; /* interact: [vectors][vectors], the row of the output that each dot goes to */
