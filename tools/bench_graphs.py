@@ -206,7 +206,7 @@ def machine():
     said = subprocess.run(["lscpu"], capture_output=True, text=True).stdout
     caches = ", ".join(" ".join(line.split()).replace(" cache:", "") for line in said.splitlines() if line.startswith(("L1d", "L2", "L3")))
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    yield f"- machine: {name}, one of {os.cpu_count()} cores, which others use ({caches})"
+    yield f"- machine: {name}, one of {os.cpu_count()} cores ({caches}); load when it began: {os.getloadavg()[0]:.1f}"
     yield f"- SciPy {scipy.__version__}, NumPy {np.__version__}, torch {torch.__version__}, one thread each; date: {datetime.date.today()}; commit: {commit or 'unknown'}"
 
 
