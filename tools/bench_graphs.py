@@ -207,6 +207,8 @@ def machine():
     caches = ", ".join(" ".join(line.split()).replace(" cache:", "") for line in said.splitlines() if line.startswith(("L1d", "L2", "L3")))
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     yield f"- machine: {name}, one of {os.cpu_count()} cores ({caches}); load when it began: {os.getloadavg()[0]:.1f}"
+    if os.getloadavg()[0] > os.cpu_count():
+        yield "- others had more work than there are cores: what takes more than a few ms was interrupted, and its rows say more of them than of the kernels"
     yield f"- SciPy {scipy.__version__}, NumPy {np.__version__}, torch {torch.__version__}, one thread each; date: {datetime.date.today()}; commit: {commit or 'unknown'}"
 
 
