@@ -127,6 +127,23 @@ static sparta_status take_all(sparta_expression *e, const sparta_expression_spec
     return SPARTA_OK;
 }
 
+/* Runs get the memory of row-major results; one with a format is ours, and nothing is there before. */
+static sparta_status check_added(const sparta_expression *e)
+{
+    for (int i = 0; i < e->s->statements; i++) {
+        const sp_special_statement *t = &e->s->statement[i];
+        const int to = e->s->access[t->target].operand;
+        bool before = false;
+        for (int k = 0; k < i; k++) before |= e->s->access[e->s->statement[k].target].operand == to;
+        if (t->adds && e->s->operand[to].stored && !before)
+            return sp_fail(e->cx, SPARTA_E_UNSUPPORTED,
+                           "expression: %s has a format, and += would add to what is not there; write =, or "
+                           "leave it row-major",
+                           e->s->operand[to].name);
+    }
+    return SPARTA_OK;
+}
+
 static sparta_status describe(sparta_expression *e)
 {
     for (int i = 0; i < e->s->operands; i++) {
@@ -152,6 +169,7 @@ static sparta_status describe(sparta_expression *e)
 static sparta_status build(sparta_expression *e, const sparta_expression_spec *q)
 {
     SP_TRY(take_all(e, q));
+    SP_TRY(check_added(e));
     e->pool = sp_pool_create(e->cx, q->threads);
     SP_NEED(e->cx, e->pool);
     SP_TRY(sp_special_lower(e->s));
@@ -239,7 +257,7 @@ const char *sparta_expression_text(const sparta_expression *e)
 
 const sparta_packed *sparta_expression_result(const sparta_expression *e, const char *name)
 {
-    const int at = sp_special_find(e->s, name);
+    const int at = name ? sp_special_find(e->s, name) : -1;
     return at < 0 ? NULL : e->result[at];
 }
 

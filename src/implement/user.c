@@ -162,6 +162,9 @@ static sparta_status check_spec(sparta_ctx *cx, const sparta_kernel *q, sp_forma
         return sp_fail(cx, SPARTA_E_USAGE,
                        "kernel: its name is \"%.40s\"; give letters, digits and _, at most 32",
                        q->name ? q->name : "");
+    if (sp_implement_find(q->name))
+        return sp_fail(cx, SPARTA_E_USAGE, "kernel %s: a kernel of ours has that name; take another",
+                       q->name);
     if (q->op && strcmp(q->op, "Linear"))
         return sp_fail(cx, SPARTA_E_UNSUPPORTED,
                        "kernel %s: of operator %.40s; kernels of one's own run Linear", q->name, q->op);

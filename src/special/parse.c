@@ -393,7 +393,7 @@ static sparta_status statement(reader *r)
 {
     sp_special *s = r->s;
     char word[20];
-    if (s->statements == SP_SPECIAL_STATEMENTS) return bad(r, "there are more than 8 statements");
+    if (s->statements == SP_SPECIAL_STATEMENTS) return bad(r, "there are more than 12 statements");
     sp_special_statement *st = &s->statement[s->statements];
     const int first = s->accesses;
     SP_TRY(name(r, "the name of a result is missing", word, sizeof word));

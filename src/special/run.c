@@ -160,6 +160,24 @@ static sparta_status check_work(const sp_special_kernel *k)
     return SPARTA_OK;
 }
 
+/* What begins as the largest of nothing has no such value where no element is: in padding, and in zeros that a format fills up with. */
+static sparta_status check_beginnings(const sp_special *s)
+{
+    for (int i = 0; i < s->nests; i++) {
+        const sp_special_nest *n = s->nest[i];
+        const sp_special_use *t = sp_special_target(n);
+        const sp_special_operand *o = &s->operand[t->operand];
+        int result;
+        if (s->statement[n->statement].reduce == SP_NEST_sum || !o->stored) continue;
+        if (o->like >= 0 ? sp_special_fills_up(t->format) : sp_special_clears(s, i, &result))
+            return sp_fail(s->cx, SPARTA_E_UNSUPPORTED,
+                           "expression: %s is the largest or the smallest of something, and its format has "
+                           "places that are no elements; leave it row-major",
+                           o->name);
+    }
+    return SPARTA_OK;
+}
+
 /* ------------------------------------------------------------------ making one */
 static sparta_status check_bounds(const sp_special *s)
 {
@@ -185,7 +203,8 @@ static sparta_status make_arrays(sp_special *s, sp_special_kernel *k)
 static sparta_status fill_sizes(sp_special_kernel *k)
 {
     for (int i = 0; i < k->s->indices; i++) k->size[i] = (long)k->s->index[i].size;
-    return check_bounds(k->s);
+    SP_TRY(check_bounds(k->s));
+    return check_beginnings(k->s);
 }
 
 sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_special_kernel *k)
@@ -406,16 +425,18 @@ bool sp_special_clears(const sp_special *s, int nest, int *operand)
     return begins(s, nest) && (!sp_special_stores(s, nest) || empty(s, s->nest[nest]));
 }
 
-/* Nests that are one function: their results begin before any of them runs. True: there is something to run. */
+/* Nests that are one function: their results begin before any of them runs, but for what is stored by a nest that runs with others. True: there is something to
+ * run. */
 static bool begin(const sp_special_kernel *k, int from, int to, double *work)
 {
     const sp_special *s = k->s;
     bool any = false;
     int result;
     *work = 0;
+    for (int i = from; i < to; i++) { any |= !empty(s, s->nest[i]); }
     for (int i = from; i < to; i++) {
-        if (sp_special_clears(s, i, &result)) clear(k, result, s->statement[s->nest[i]->statement].reduce);
-        any |= !empty(s, s->nest[i]);
+        if (sp_special_clears(s, i, &result) && !(any && sp_special_stores(s, i)))
+            clear(k, result, s->statement[s->nest[i]->statement].reduce);
         *work += work_of(k, s->nest[i]);
     }
     return any;

@@ -68,6 +68,8 @@ static const char *apart_refused(const sp_special *s, const sp_special_nest *n, 
     if (s->statement[n->statement].reduce != SP_NEST_sum) return "the statement takes no sum";
     for (int i = at; i < n->loops; i++)
         if (n->loop[i].gather) return "positions are lanes, which are summed as they are";
+    for (int i = 0; i < at; i++)
+        if (n->loop[i].bind == SP_BIND_UNROLL) return "it is inside of a loop that is unrolled";
     if (at < sp_special_sums(s, n)) return "not everything inside of it is summed or unrolled";
     if (!sp_special_factors(s, n, at, true, node)) return "no factor of the term is known outside of it";
     if (!sp_special_factors(s, n, at, false, node)) return "all factors of the term are known outside of it";
@@ -341,10 +343,11 @@ static sparta_status apply_split(work *w)
     if (n->loop[at].over == SP_OVER_PIECES || n->loop[at].positions) return split_positions(w, at, by);
     const bool ranges = has_ranges(n, at);
     if (n->loop[at].over != SP_OVER_COUNT && !ranges)
-        REFUSE(w,
-               "%s goes over what %s stores, not over an index or coordinates that ascend; say pos(%s,p) and "
-               "split that",
-               t->arg[0], w->s->operand[n->use[n->loop[at].use].operand].name, t->arg[0]);
+        REFUSE(
+            w,
+            "%s goes over what %s stores, not over an index or coordinates that ascend; if they are no bits, "
+            "say pos(%s,p) and split that",
+            t->arg[0], w->s->operand[n->use[n->loop[at].use].operand].name, t->arg[0]);
     for (int i = 0; i < n->loops; i++)
         if (sp_special_cuts(n, i, at))
             REFUSE(w, "%s goes over pieces that %s gives it; split that", t->arg[0], n->loop[i].name);
@@ -428,6 +431,10 @@ const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest
         return why;
     }
     if (on_diagonal(s, n, l->digit.index)) return "a diagonal depends on it";
+    for (int p = 0; p < n->loops; p++)
+        if (sp_special_cuts(n, p, at) && (sp_special_same(l->digit, n->loop[p].outer) || l->digit.modulus))
+            return "a piece may end inside of a vector: of two loops that are cut together the inner one has "
+                   "lanes, where it is a whole index";
     return NULL;
 }
 
@@ -443,6 +450,7 @@ static const char *turns_refused(const sp_special *s, const sp_special_nest *n, 
     if (l->range) return "it goes over one range at a time";
     if (sp_special_in_result(s, n, l->digit.index) || l->digit.index < 0)
         return "its positions are no sum: the result has its index";
+    if (on_diagonal(s, n, l->digit.index)) return "a diagonal depends on it";
     for (int i = 0; i < n->loops; i++)
         if (n->loop[i].bind == SP_BIND_VECTOR) return "another loop is in vectors, which have sums enough";
     return NULL;
@@ -729,6 +737,8 @@ static const char *join_refused(const sp_special *s, int leader, int number, cha
     if (l->bind != o->bind || l->vectors != o->vectors || l->threads != o->threads || l->temporaries ||
         o->temporaries)
         return "the nest before has it bound otherwise; say hfuse after what binds it, and the same for both";
+    if (sp_special_shares(n) != l->threads || sp_special_shares(first) != o->threads)
+        return "a loop inside of it is shared by threads";
     if (n->bound[l->digit.index] != first->bound[l->digit.index])
         return "the nest before has it bounded otherwise";
     const bool clears = sp_special_clears(s, number, &cleared);

@@ -181,6 +181,9 @@ def errors():
     refused(ValueError, "was packed", e, x=x, A=a)
     refused(ValueError, "shares memory", door.expr("y(i,k) = A(i,j)*x(j,k)", A=np.eye(6, dtype=np.float32), **csr), x=x, out=x)
     refused(TypeError, "list", e, x=x, out=[1])
+    refused(door.Error, "would add to what is not there", door.expr, "S(i,j) += A(i,j)*x(j)", A=a, formats={"A": "csr", "S": "csr"})
+    same = {"formats": {"A": "ell", "S": "ell"}}
+    refused(door.Error, "no elements", door.expr("S(i,j) = largest(A(i,j)*B(j,k))", A=a, **same), B=dense(6, 3))
     close(e(x=x), a @ x)
 
 

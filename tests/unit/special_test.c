@@ -244,6 +244,15 @@ static void every_rule_of_schedules(void **state)
         {"y(i) = A(i,j)*x(j)", "csr", "vectorize(j,2)", "lanes of one vector"},
         {"y(i) = A(i,j)*x(j)", "csr", "unroll(j,4); vectorize(j)", "bound already"},
         {"y(i) = largest(A(i,j)*x(j))", "csr", "vectorize(j)", "takes no sum"},
+        {"C(i,k) = A(i,k)*b(i)", NULL, "split(k,k0,k1,16); reorder(k0,i,k1); fuse(i,k1,f); vectorize(k1)",
+         "inside of a vector"},
+        {"y(k) = A(i,k)*b(i)", NULL, "reorder(k,i); fuse(k,i,f); split(f,a,g,9); vectorize(k)",
+         "inside of a vector"},
+        {"y(i) = s(i)*A(i,j)", NULL,
+         "split(i,i0,i1,2); split(j,j0,j1,4); reorder(i0,j0,i1,j1); unroll(j1); unroll(i1); precompute(j1)",
+         "inside of a loop that is unrolled"},
+        {"y(i) = A(i,j)*x(j); z(i) = y(i)*2", NULL, "0: threads(j,temporaries); 1: hfuse(i)",
+         "inside of it is shared"},
         {"y(i) = A(i,j)*x(j)*b(i)", "csr", "precompute(j); vectorize(j)", "computed first"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); pos(b,p)", "one range at a time"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); fuse(i,a,f)", "goes over ranges"},
@@ -342,7 +351,8 @@ static void every_rule_of_schedules(void **state)
         {"C(i,j) = max(A(i,j),X(i,j))", "csr", "vectorize(j)", "elements of A do not lie side by side"},
     };
     for (size_t i = 0; i < SP_COUNT(rule); i++) {
-        sp_special *s = expression(rule[i].text, (const char *const[]){"A", rule[i].format, NULL});
+        sp_special *s = expression(rule[i].text,
+                                   (const char *const[]){rule[i].format ? "A" : NULL, rule[i].format, NULL});
         ok(sp_special_lower(s));
         if (rule[i].words)
             fails_saying(SPARTA_E_USAGE, rule[i].words,
