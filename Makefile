@@ -201,6 +201,10 @@ bench-given: all ## time BERTs with whole rows pruned against themselves without
 bench-torch: all ## time the PyTorch door against torch; fills docs/benchmarks/torch.md with TORCH_ARGS=--write (TORCH_ARGS="...")
 	@tools/venv .venv-torch tests/torch/requirements.txt --no-deps
 	.venv-torch/bin/python tools/bench_torch.py $(TORCH_ARGS)
+validate: all ## train models dense and pruned on data that pip gives; fills docs/validated.md (VALIDATE_ARGS="--only MLP --repeats 3")
+	@tools/venv .venv-torch tests/torch/requirements.txt --no-deps
+	@tools/venv .venv-validate tools/requirements-validate.txt --no-deps
+	PYTHONPATH=$$(echo .venv-validate/lib/python3*/site-packages) .venv-torch/bin/python tools/validate.py --write docs/validated.md $(VALIDATE_ARGS)
 bench-gpu: all ## time block-sparse products on the GPU against cuBLAS, torch's BSR and cuSPARSELt (PYTHON=..., GPU_ARGS="--out docs/benchmarks/gpu.md")
 	$(PYTHON) tools/bench_gpu.py $(GPU_ARGS)
 bench-peers: all ## time against onnxruntime and torch; writes docs/benchmarks/ (PEERS_ARGS="...")
@@ -294,4 +298,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: lint docs-operators operators-check test-torch-oldest test-gpu test-gpu-sanitize bench-gpu bench-graphs all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-torch layers exports format format-check coverage examples install clean FORCE
+.PHONY: validate lint docs-operators operators-check test-torch-oldest test-gpu test-gpu-sanitize bench-gpu bench-graphs all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-torch layers exports format format-check coverage examples install clean FORCE

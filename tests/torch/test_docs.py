@@ -6,6 +6,7 @@ import json
 import os
 import runpy
 import sys
+import unittest.mock
 import warnings
 from contextlib import redirect_stdout
 
@@ -27,9 +28,9 @@ def page(name):
     return f"{result.attempted} lines"
 
 
-def example(name, words):
+def example(name, words, *arguments):
     said = io.StringIO()
-    with redirect_stdout(said):
+    with redirect_stdout(said), unittest.mock.patch("sys.argv", [name, *arguments]):
         runpy.run_path(os.path.join(ROOT, "examples/python", name), run_name="__main__")
     for word in words:
         need(word in said.getvalue(), f"{word!r} is not in what it said:\n{said.getvalue()}")
@@ -51,8 +52,10 @@ def notebook(name):
 def main():
     os.chdir(tests.work.name)
     tests.check("docs/pytorch.md", page, "pytorch.md")
+    tests.check("docs/training.md", page, "training.md")
     tests.check("BERT in three lines", example, "bert_three_lines.py", ["the answer is the same"])
     tests.check("digits, pruned while they train", example, "train_digits.py", ["accuracy: dense", "without torch"])
+    tests.check("a BERT, pruned while it trains", example, "train_bert.py", ["of 4x1 blocks gone", "times as fast"], "8")
     tests.check("attention over blocks", example, "block_attention.py", ["largest difference"])
     tests.check("the notebook", notebook, "tour.ipynb")
     os.chdir(ROOT)

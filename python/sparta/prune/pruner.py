@@ -291,9 +291,11 @@ class Pruner:
             raise ValueError(f"prune: the gradient of {name!r} is not finite at step {self.step}; the step was not taken, the model is as it was")
 
     def _after(self) -> None:
-        for layer in self._all():
-            for module in layer.modules:
-                module.zero_pruned_()
+        """torch's optimizers have set what is pruned to 0 by now (sparta.masked); one that calls by hand may be another."""
+        if not self._attached:
+            for layer in self._all():
+                for module in layer.modules:
+                    module.zero_pruned_()
         self.step += 1
 
     def _next(self) -> None:
