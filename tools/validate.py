@@ -31,7 +31,7 @@ from torch.nn import functional as F  # noqa: E402
 import sparta  # noqa: E402
 
 KEPT = os.path.join(ROOT, "build/validate.json")
-IMAGES = ("2x1:0.7", "4x1:0.8", "4x1:0.9", "1x1:0.9", "2:4", "2:4@out")
+IMAGES = ("2x1:0.7", "4x1:0.8", "4x1:0.9", "global 4x1:0.9", "1x1:0.9", "2:4", "2:4@out")
 ONE_SHOT = tuple(f"{method} {pattern}" for pattern in ("2:4", "1x1:0.5") for method in ("magnitude", "wanda", "sparsegpt"))
 
 
@@ -231,13 +231,15 @@ def faster(pruned, dense, inputs, seconds):
 def prune_so(dense, make, pattern, fit, epochs, rate, seed, excluded):
     model = clone(dense, make)
     method, _, text = pattern.partition(" ")
+    if method == "global":
+        pattern, text = text, ""
     if text:
         rows = torch.randperm(len(fit[1]), generator=torch.Generator().manual_seed(seed))[:256]
         sparta.prune.one_shot(model, head_of(fit[0], rows), method, text, excluded=excluded)
         return model.eval()
     groups = pattern[0].isdigit() and "x" not in pattern
     said = {"pattern": pattern} if groups else {"pattern": pattern.partition(":")[0], "target_sparsity": float(pattern.partition(":")[2])}
-    scope = {} if groups else {"pruning_scope": "local"}
+    scope = {} if groups else {"pruning_scope": "global" if method == "global" else "local"}
     return train(model, *fit, epochs, rate, 1000 + seed, {**said, **scope, "excluded_op_names": list(excluded)})
 
 
@@ -245,7 +247,7 @@ def head_of(x, rows):
     return [tuple(part[rows] for part in x)] if isinstance(x, tuple) else [x[rows]]
 
 
-def run(task, seed, keep, seconds, quick):
+def run(task, seed, keep, seconds, quick, done):
     data, make, epochs, rate, patterns, excluded, timed = TASKS[task]
     epochs = 1 if quick else epochs
     fit, judge = split(*data(), seed)
@@ -257,7 +259,9 @@ def run(task, seed, keep, seconds, quick):
     with tempfile.TemporaryDirectory() as folder:
         baseline = None
         for pattern in patterns:
-            one = " " in pattern
+            if str(seed) in done.get(pattern, {}):
+                continue
+            one = pattern in ONE_SHOT
             model = prune_so(dense if one else first, make, pattern, fit, epochs, rate, seed, excluded)
             said = {"accuracy": accuracy(model, *judge), "density": density(model, excluded)}
             if seed == 0 and not one:
@@ -287,7 +291,7 @@ def page(kept, command):
         f"    {command}",
         "",
         f"{datetime.date.today()}, torch {torch.__version__.split('+')[0]}, seeds 0 to 2, mean of as many repeats as the column says. Dense models are trained as often as pruned ones: `tools/validate.py` says",
-        "how. `-` in the last column: not timed (one-shot rows have the pattern, and so the speed, of the row above them).",
+        "how. Every layer has the pattern's sparsity; `global`: all of them together, which is the other attempt where the same for each falls short. `-` in the last column: not timed.",
         "",
     ]
     for task, (_, _, _, _, patterns, _, timed) in TASKS.items():
@@ -340,7 +344,7 @@ def main():
         for seed in range(args.repeats):
             done = kept.get(task, {})
             if args.only in task and any(str(seed) not in done.get(p, {}) for p in ("dense", *TASKS[task][4])):
-                run(task, seed, keep, args.seconds, args.quick)
+                run(task, seed, keep, args.seconds, args.quick, done)
     if args.write:
         with open(args.write + ".new", "w", encoding="utf-8") as file:
             file.write(page(kept, "make validate"))
