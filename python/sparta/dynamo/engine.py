@@ -79,7 +79,7 @@ def to_aten(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     from torch._guards import tracing
 
     fakes = [n.meta["example_value"] for n in gm.graph.nodes if n.op == "placeholder"]
-    mode = next(f.fake_mode for f in fakes if isinstance(f, torch.Tensor))
+    mode: Any = next(getattr(f, "fake_mode") for f in fakes if isinstance(f, torch.Tensor))  # noqa: B009
     with tracing(None), mode, torch.no_grad():
         traced = make_fx(copied(gm), pre_dispatch=True, _allow_non_fake_inputs=True)(*fakes)
     traced.graph.eliminate_dead_code()

@@ -121,8 +121,9 @@ class File:
             for name, tensor in self.tensors.items():
                 if tensor.numel() * tensor.element_size() > LARGE:
                     file.write(b"\0" * (-file.tell() % 64))
+                    file.flush()  # tofile writes past the buffer
                     places[name] = file.tell(), tensor.numel() * tensor.element_size()
-                    file.write(memoryview(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()))
+                    tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tofile(file)
         weights = b"".join(_bytes(5, _tensor(name, tensor, places.get(name))) for name, tensor in self.tensors.items())
         graph = b"".join(_bytes(1, n) for n in self.nodes) + _bytes(2, "torch") + weights
         graph += b"".join(_bytes(11, v) for v in self.inputs) + b"".join(_bytes(12, v) for v in self.outputs)

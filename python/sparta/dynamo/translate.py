@@ -131,7 +131,7 @@ class Writer:
 
     def shape(self, sizes: list[Any], like: list[Any] | None = None) -> str:
         """What a Reshape is given: 0 where a size stays, -1 for one that is open. Both keep sizes out of what the engine has to follow."""
-        given = [0 if like is not None and i < len(like) and same(n, like[i]) and is_sym(n) else n for i, n in enumerate(sizes)]
+        given: list[Any] = [0 if like is not None and i < len(like) and same(n, like[i]) and is_sym(n) else n for i, n in enumerate(sizes)]
         open_ = [i for i, n in enumerate(given) if is_sym(n)]
         if len(open_) == 1 and -1 not in [n for n in given if not is_sym(n)]:
             given[open_[0]] = -1
@@ -144,6 +144,11 @@ def same(a: Any, b: Any) -> bool:
     """Are two sizes one expression?"""
     of = lambda n: n.node.expr if is_sym(n) else int(n)
     return bool(of(a) == of(b))
+
+
+def dim_of(size: Any, name: str) -> int | str:
+    """A size for the file: a number, the symbol that it is, or a name of its own."""
+    return int(size) if not is_sym(size) else str(size.node.expr) if size.node.expr.is_Symbol else name
 
 
 def number(value: Any) -> Any:
@@ -165,10 +170,11 @@ def translate(gm: torch.fx.GraphModule, values: list[torch.Tensor | None], folde
             continue
         given.append((i, name))
         dims: list[int | str] = []
-        for axis, n in enumerate(fake.shape):
-            if is_sym(n):
-                w.symbols.setdefault(n.node.expr, (name, axis))
-            dims.append(str(n.node.expr) if is_sym(n) and n.node.expr.is_Symbol else f"{name}_{axis}" if is_sym(n) else int(n))
+        size: Any
+        for axis, size in enumerate(fake.shape):
+            if is_sym(size):
+                w.symbols.setdefault(size.node.expr, (name, axis))
+            dims.append(dim_of(size, f"{name}_{axis}"))
         w.file.input(name, fake.dtype, dims)
     outputs: list[str] = []
     for node in gm.graph.nodes:
@@ -211,8 +217,9 @@ def label(node: torch.fx.Node) -> str | None:
 
 
 def _outputs(w: Writer, node: torch.fx.Node, here: dict) -> list[str]:
-    names = []
-    for out in node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]:  # type: ignore[union-attr]
+    names: list[str] = []
+    result: Any = node.args[0]
+    for out in result if isinstance(result, (list, tuple)) else [result]:
         value = here[out]
         name = w.file.node("Identity", [value.name], [f"output_{len(names)}"])[0]
         w.file.output(name, value.dtype, [f"{name}_{i}" if is_sym(n) else int(n) for i, n in enumerate(value.dims)])
@@ -564,7 +571,7 @@ def _conv(w: Writer, x: Value, weight: Value, bias: Any = None, stride: Any = 1,
     return w.node("Conv", x, weight, bias, strides=every(stride), pads=every(padding) * 2, dilations=every(dilation), group=groups)
 
 
-def _pool_sizes(x: Value, kernel: Any, stride: Any, padding: Any) -> dict[str, list[int]]:
+def _pool_sizes(x: Value, kernel: Any, stride: Any, padding: Any) -> dict[str, Any]:
     n = x.rank - 2
     every = lambda v: [int(i) for i in (list(v) * n if len(v) == 1 else v)] if isinstance(v, (list, tuple)) else [int(v)] * n
     return {"kernel_shape": every(kernel), "strides": every(stride) if stride else every(kernel), "pads": every(padding) * 2}
