@@ -178,6 +178,7 @@ def changes():
         "a checkpoint": lambda: layers.load_state_dict(other.state_dict()),
         "another mask": lambda: layers[0].update_mask(sparta.testing.block_mask((512, 256), block=(4, 1), sparsity=0.8)),
         "no zeros": lambda: layers[4].weight.normal_(),
+        "other memory": lambda: setattr(layers[4].weight, "data", torch.randn(256, 256)),
     }
     with torch.no_grad():
         same(fast(x), layers(x))
@@ -342,6 +343,7 @@ def engine_changes():
         "a pattern": lambda: layers[3].weight.mul_(torch.rand_like(layers[3].weight) < 0.1),
         "a checkpoint": lambda: layers.load_state_dict(other.state_dict()),
         "another Parameter": lambda: setattr(layers[4], "weight", nn.Parameter(torch.randn(64, 16))),
+        "other memory": lambda: setattr(layers[4].weight, "data", torch.randn(64, 16)),
     }
     with torch.no_grad():
         same(fast(x), layers(x))

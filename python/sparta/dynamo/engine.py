@@ -206,19 +206,20 @@ class Part:
         slots = [i for i, n in enumerate(n for n in self.gm.graph.nodes if n.op == "placeholder") if isinstance(n.meta["val"], torch.Tensor)]
         self.inputs = [(slots.index(i), text(name)) for i, name in model.inputs]
         self.outputs = [text(name) for name in model.outputs]
-        self.versions = [None if t is None else t._version for t in self.constants]
+        # Whose memory is held: an address is not given to another tensor.
+        self.seen = [None if t is None else (t.data_ptr(), t._version, t.detach()) for t in self.constants]
         self.sessions: dict[int, Any] = {}
         self.shapes: dict[tuple, Any] = {}
         return ""
 
     def fresh(self, tensors: list[torch.Tensor]) -> None:
         """Compiles again where a constant is another tensor, or was written to."""
-        for t, seen, version in zip(tensors, self.constants, self.versions):
-            if seen is not None and (t is not seen or t._version != version) and not (t.data_ptr() == seen.data_ptr() and t._version == version):
+        for t, seen in zip(tensors, self.seen):
+            if seen is not None and (t.data_ptr() != seen[0] or t._version != seen[1]):
                 break
         else:
             return
-        self.constants = [None if seen is None else t for t, seen in zip(tensors, self.constants)]
+        self.constants = [None if seen is None else t for t, seen in zip(tensors, self.seen)]
         again = iter(self.constants)
         self.values = [next(again) if isinstance(n.meta["val"], torch.Tensor) else None for n in self.gm.graph.nodes if n.op == "placeholder"]
         tell("mode engine: weights have changed; packages are compiled again when they do")
