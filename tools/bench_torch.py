@@ -1,8 +1,8 @@
-"""Times the PyTorch door against torch itself: sparse layers, their gradients, attention, call overhead, whole layers after build_ (make bench-torch).
+"""Times the PyTorch door against torch itself: sparse layers, their gradients, attention, call overhead, whole layers after build_, a compiled BERT (make bench-torch).
 
     make bench-torch                             everything, about five minutes; leave the machine alone
     make bench-torch TORCH_ARGS=--quick          few rounds: does it work?
-    make bench-torch TORCH_ARGS="--only linear"  one section: linear, gradients, attention, overhead, built
+    make bench-torch TORCH_ARGS="--only linear"  one section: linear, gradients, attention, overhead, built, compiled
     make bench-torch TORCH_ARGS=--write          also puts it into docs/benchmarks/torch.md
 
 Everything is in one process on the same two threads. A round gives each subject of a row one turn of a few calls, in an order that changes; the figure of
@@ -10,9 +10,12 @@ a subject is its fastest turn of all rounds, because on a shared machine everyth
 """
 
 import argparse
+import json
 import os
 import platform
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 
@@ -24,6 +27,7 @@ sys.path.insert(0, os.path.join(ROOT, "python"))
 
 import sparta  # noqa: E402
 import sparta.attention  # noqa: E402
+import sparta.dynamo  # noqa: E402
 import sparta.nn  # noqa: E402
 import sparta.testing  # noqa: E402
 from bench_peers import commit_name, cpu_name, note  # noqa: E402
@@ -195,6 +199,47 @@ def built(rounds):
     return rows
 
 
+def compiled(rounds, batch=8, tokens=128, layers=12):
+    """transformers' BERT-base, whole: eager against Inductor, both modes of our backend, and the program on the package that mode engine made. Each is compiled in
+    a function of its own, so that one does not see another's guards."""
+    import transformers
+
+    sparta.dynamo.register()
+    model = sparta.sparsify_(transformers.BertModel(transformers.BertConfig(num_hidden_layers=layers)).eval(), {"encoder.*": "4x1:0.9"})
+    x = {"input_ids": torch.randint(0, 30000, (batch, tokens)), "attention_mask": torch.ones(batch, tokens, dtype=torch.long)}
+    ways = {"engine": {"backend": "sparta", "options": {"mode": "engine"}}, "rewrite": {"backend": "sparta", "options": {"mode": "rewrite"}},
+            "Inductor, dense": {"backend": "inductor"}}
+    subjects, took = {"eager": lambda: model(**x)}, {}
+    with torch.no_grad():
+        want = model(**x).last_hidden_state
+        for name, how in ways.items():
+            run = torch.compile(lambda **x: model(**x), **how)
+            start = time.perf_counter()
+            off = float((run(**x).last_hidden_state - want).abs().max())
+            took[name] = time.perf_counter() - start
+            note(f"{name}: compiled in {took[name]:.0f} s, differs from eager by {off:.1e}")
+            if off > 1e-3:
+                raise SystemExit(f"{name} answers something else")
+            subjects[name] = lambda run=run: run(**x)
+        best = fastest(subjects, rounds)
+    model_name = f"BERT-base, {layers} layers, {batch} x {tokens}"
+    rows = [[model_name, "4x1, 90%", f"{name}, compiled in {took[name]:.0f} s", best["eager"], best[name]] for name in ways]
+    rows.append([model_name, "4x1, 90%", "`sparta bench` of the engine's package", best["eager"], program_time()])
+    for row in rows:
+        note("  ".join(row[:3]) + f"  {row[3] / row[4]:.2f}x")
+    return rows
+
+
+def program_time():
+    """Seconds of the program on the package, the best of its runs."""
+    package = next(part for graph in sparta.dynamo._alive for part in getattr(graph, "parts", [])).package
+    with tempfile.TemporaryDirectory() as folder:
+        path = package.save(os.path.join(folder, "bert.sparta"))
+        said = subprocess.run([os.path.join(ROOT, "build/release/sparta"), "bench", path, "--no-baseline", "--json", "--threads", str(torch.get_num_threads())],
+                              capture_output=True, text=True, check=True).stdout
+    return json.loads(said)["subject"]["best_ms"] / 1e3
+
+
 def time_text(seconds):
     return "" if seconds is None else f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
 
@@ -216,6 +261,7 @@ SECTIONS = {
                   ["tokens x inputs x outputs", "pattern", "type", "nn.Linear", "sparta", "ratio"]),
     "attention": (attention, "SparseAttention against scaled_dot_product_attention", ["shape", "mask", "", "SDPA, dense", "sparta", "ratio"]),
     "overhead": (overhead, "What a call costs: the module, nothing to compute", ["weight", "pattern", "", "nn.Linear", "sparta", "ratio"]),
+    "compiled": (compiled, "torch.compile of a whole model, against eager dense", ["model", "pattern", "what runs", "eager", "it", "ratio"]),
     "built": (built, "After build_: what runs is what is faster", ["tokens x inputs x outputs", "pattern", "what runs", "nn.Linear", "built", "ratio"]),
 }
 
@@ -226,6 +272,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", choices=SECTIONS, help="one section")
+    parser.add_argument("--layers", type=int, default=12, help="of the BERT that is compiled")
     parser.add_argument("--write", action="store_true", help="put it into docs/benchmarks/torch.md")
     args = parser.parse_args()
     torch.manual_seed(0)
@@ -236,7 +283,8 @@ def main():
     for name, (measure, title, head) in SECTIONS.items():
         if args.only in (None, name):
             note(title)
-            text += f"\n### {title}\n\n{table(head, measure(rounds))}\n"
+            more = {"layers": args.layers} if name == "compiled" else {}
+            text += f"\n### {title}\n\n{table(head, measure(rounds, **more))}\n"
     print(text)
     if args.write:
         write(text)
