@@ -26,7 +26,7 @@ class Expression(Handle):
         super().__init__(context, handle, "sparta_expression_free")
         self._keep = keep  # packed operands are borrowed
         self._given = dict(given)
-        self._operands = []
+        self._operands: list[Any] = []
         while value := lib.sparta_expression_value_at(handle, len(self._operands)):
             self._operands.append(value.contents)
 
@@ -49,8 +49,8 @@ class Expression(Handle):
         """Runs it: the result, or a dict of them by name where there are several.
 
         Arrays are NumPy's, or anything with __dlpack__ (torch's); row-major f32 on the CPU is used as it lies. `out` is the array to write, or a dict
-        of them by name; `+=` adds to what is there, or to 0. Without it results are new arrays: torch's where an operand of the call is. A result with a format is a
-        Packed view of the expression's own memory, until the next call.
+        of them by name; `+=` adds to what is there, or to 0. Without it results are new arrays: torch's where an operand of the call is. A result
+        with a format is a Packed view of the expression's own memory, until the next call.
         """
         given = {**self._given, **arrays}
         results = [string(v.name) for v in self._operands if v.written and not v.format]
@@ -129,10 +129,10 @@ def expr(
 ) -> Expression:
     """A kernel for an expression in index notation, "C(i,k) = A(i,j)*B(j,k)".
 
-    operands, or arguments by their names: those with a format are packed now (a Packed and a sparse matrix of SciPy have one, and are borrowed), the
-    others say sizes to expect and are what calls take that give no other. formats: by name, of results too: dense levels alone, or that of an operand with the
-    same indices, whose pattern it then has. schedule: primitives of docs/schedules.md; None: what is good without tuning. limit: slots that a format
-    may store for each non-zero; 0: 4.
+    operands, or arguments by their names: those with a format are packed now (a Packed and a sparse matrix of SciPy or torch have one, and are
+    borrowed), the others say sizes to expect and are what calls take that give no other. formats: by name, of results too: dense levels alone, or
+    that of an operand with the same indices, whose pattern it then has. schedule: primitives of docs/schedules.md; None: what is good without
+    tuning. limit: slots that a format may store for each non-zero; 0: 4.
 
     >>> sampled = expr("D(i,j) = M(i,j)*X(i,f)*Y(j,f)", M=np.tri(4, dtype=np.float32), formats={"M": "csr", "D": "csr"})
     >>> sampled(X=np.ones((4, 2), np.float32), Y=np.ones((4, 2), np.float32)).numpy()[1]
@@ -141,8 +141,8 @@ def expr(
     context = Context()
     given, wanted = {**(operands or {}), **named}, {name: str(f) for name, f in (formats or {}).items()}
     written = set(re.findall(r"(?:^|;)\s*(\w+)\s*\(", text))
-    packed = {name: _pack(array, wanted.get(name), limit) for name, array in given.items() if name not in written}
-    packed = {name: p for name, p in packed.items() if p is not None}
+    tried = {name: _pack(array, wanted.get(name), limit) for name, array in given.items() if name not in written}
+    packed = {name: p for name, p in tried.items() if p is not None}
     dense = {name: array for name, array in given.items() if name not in packed}
     names = [*given, *(name for name in wanted if name not in given)]
     list_of, keep = (types["sparta_expression_operand"] * len(names))(), []
