@@ -1,6 +1,6 @@
 /* Primitives: each is checked when it is applied, and changes the loops of one nest. The default of a nest is a text of them, applied as any other. */
 #include "special/inside.h"
-#include "special/known.h"
+#include "special/tile.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +49,7 @@ static const char *names(const sp_special_nest *n, char out[320])
     return out;
 }
 
+static sparta_status check_order(const work *w);
 static sparta_status find_loop(const work *w, const char *name, int *out)
 {
     char all[320];
@@ -107,6 +108,52 @@ static bool counts_ranges(const sp_special_loop *l)
     return l->digit.index == SP_SPECIAL_RANGES;
 }
 
+/* ------------------------------------------------------------------ tiles */
+/* Tiles that begin inside of loop `at` have a size, and lanes that need one lie inside of it. */
+static sparta_status check_tiles(const work *w, int at)
+{
+    const sp_special_loop *l = &w->n->loop[at];
+    sp_special_tile t;
+    char why[160];
+    for (int u = 0; u < w->n->uses; u++) {
+        const char *refused = l->caches >> u & 1 ? sp_special_tile_of(w->s, w->n, at, u, &t, why) : NULL;
+        if (refused)
+            REFUSE(w, "%s would be cached in %s, and %s", w->s->operand[w->n->use[u].operand].name, l->name,
+                   refused);
+        if (l->bind != SP_BIND_VECTOR || sp_special_cached(w->n, u) < 0) continue;
+        refused = sp_special_vector_refused(w->s, w->n, at, why);
+        if (refused) REFUSE(w, "%s would be in vectors, and %s", l->name, refused);
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status apply_cache(work *w)
+{
+    const char *name = w->step->arg[0];
+    unsigned uses = 0;
+    int at;
+    SP_TRY(find_loop(w, w->step->arg[1], &at));
+    sp_special_loop *l = &w->n->loop[at];
+    for (int u = 0; u < w->n->uses - 1; u++) {
+        sp_special_tile t;
+        char why[160];
+        if (strcmp(w->s->operand[w->n->use[u].operand].name, name)) continue;
+        const char *refused = sp_special_cached(w->n, u) >= 0
+                                  ? "it has a tile already"
+                                  : sp_special_tile_of(w->s, w->n, at, u, &t, why);
+        if (refused) REFUSE(w, "%s", refused);
+        uses |= 1u << u;
+    }
+    if (!uses) REFUSE(w, "the nest reads no operand '%s'", name);
+    if (l->bind == SP_BIND_UNROLL || l->over == SP_OVER_MERGE)
+        REFUSE(w, "%s is unrolled, or a search", l->name);
+    const unsigned before = l->caches;
+    l->caches |= uses;
+    const sparta_status status = check_order(w);
+    if (status) l->caches = before;
+    return status;
+}
+
 /* ------------------------------------------------------------------ orders */
 /* What is cut lies inside of the pieces, and of two loops that are cut together the inner in the outer. Pieces of pieces have any order. */
 static sparta_status check_pieces(const work *w, int at)
@@ -158,6 +205,7 @@ static sparta_status check_order(const work *w)
                 if (sp_special_binds(&n->loop[k]) && n->loop[k].digit.index == l->digit.index)
                     REFUSE(w, "%s is in vectors and %s, a part of the same index, would be inside of it",
                            l->name, n->loop[k].name);
+        SP_TRY(check_tiles(w, i));
         if (l->apart) {
             const char *refused = apart_refused(w->s, n, i);
             if (refused) REFUSE(w, "%s would be computed first, and %s", l->name, refused);
@@ -284,7 +332,8 @@ static sparta_status apply_fuse(work *w)
     if (in != at + 1) REFUSE(w, "%s is not directly inside of %s; reorder them before", j.name, i.name);
     for (int k = at; k <= in; k++) {
         const sp_special_loop *l = &n->loop[k];
-        if (l->bind != SP_BIND_SERIAL || l->threads || l->apart) REFUSE(w, "%s is bound already", l->name);
+        if (l->bind != SP_BIND_SERIAL || l->threads || l->apart || l->caches)
+            REFUSE(w, "%s is bound already", l->name);
         if (l->range || counts_ranges(l)) REFUSE(w, "%s goes over ranges, or counts them", l->name);
         for (int p = 0; p < n->loops; p++)
             if (sp_special_cuts(n, p, k)) REFUSE(w, "%s is cut by %s already", l->name, n->loop[p].name);
@@ -338,7 +387,7 @@ static sparta_status apply_split(work *w)
     SP_TRY(find_loop(w, t->arg[0], &at));
     SP_TRY(number(w, t->arg[3], 2, 1 << 20, &by));
     if (counts_ranges(&n->loop[at])) REFUSE(w, "%s counts ranges", t->arg[0]);
-    if (n->loop[at].bind != SP_BIND_SERIAL || n->loop[at].threads || n->loop[at].apart)
+    if (n->loop[at].bind != SP_BIND_SERIAL || n->loop[at].threads || n->loop[at].apart || n->loop[at].caches)
         REFUSE(w, "%s is bound already; split it before", t->arg[0]);
     if (n->loop[at].over == SP_OVER_PIECES || n->loop[at].positions) return split_positions(w, at, by);
     const bool ranges = has_ranges(n, at);
@@ -424,7 +473,8 @@ const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest
     }
     for (int u = 0; u < n->uses; u++) {
         const sp_special_operand *o = &s->operand[n->use[u].operand];
-        if (unit(s, &n->use[u], l->digit) &&
+        const int cached = sp_special_cached(n, u);
+        if (((cached >= 0 && cached < at) || unit(s, &n->use[u], l->digit)) &&
             !(u == n->uses - 1 && o->like >= 0 && sp_special_uses(s, &n->use[u], l->digit.index)))
             continue;
         snprintf(why, 160, "elements of %s do not lie side by side along it", o->name);
@@ -526,7 +576,7 @@ static sparta_status unroll_positions(work *w, int at)
     sp_special_loop *l = &w->n->loop[at];
     const char *refused = turns_refused(w->s, w->n, at);
     if (refused) REFUSE(w, "%s", refused);
-    if (l->bind != SP_BIND_SERIAL || l->threads) REFUSE(w, "%s is bound already", l->name);
+    if (l->bind != SP_BIND_SERIAL || l->threads || l->caches) REFUSE(w, "%s is bound already", l->name);
     if (w->step->n > 1) SP_TRY(number(w, w->step->arg[1], 2, SP_SPECIAL_VECTORS, &turns));
     l->vectors = (int)turns;
     l->bind = SP_BIND_UNROLL;
@@ -544,7 +594,7 @@ static sparta_status apply_unroll(work *w)
     if (w->step->n > 1)
         REFUSE(w, "%s goes over an index, all of whose values are written out; say unroll(%s)", l->name,
                l->name);
-    if (l->bind != SP_BIND_SERIAL || l->threads) REFUSE(w, "%s is bound already", l->name);
+    if (l->bind != SP_BIND_SERIAL || l->threads || l->caches) REFUSE(w, "%s is bound already", l->name);
     if (on_diagonal(w->s, w->n, l->digit.index)) REFUSE(w, "a diagonal depends on it");
     for (int i = 0; i < w->n->loops; i++)
         if (sp_special_cuts(w->n, i, at))
@@ -853,12 +903,11 @@ static sparta_status apply_step(work *w)
             REFUSE(w, "it has %d arguments; say %s", w->step->n, primitives[i].example);
         return primitives[i].apply(w);
     }
-    REFUSE(
-        w, "there is no such primitive%s",
-        sp_did_you_mean(
-            w->step->name, all, (int)SP_COUNT(primitives),
-            " (reorder, split, fuse, pos, vectorize, unroll, threads, bound, precompute, tensorize, hfuse)",
-            hint));
+    REFUSE(w, "there is no such primitive%s",
+           sp_did_you_mean(w->step->name, all, (int)SP_COUNT(primitives),
+                           " (reorder, split, fuse, pos, vectorize, unroll, threads, bound, precompute, "
+                           "cache, tensorize, hfuse)",
+                           hint));
 }
 
 sparta_status sp_special_apply(sp_special *s, sp_special_nest *n, const char *text)

@@ -113,6 +113,8 @@ typedef struct sp_special_loop {
     bool gather; /* UNROLL of positions: LANES of them at a time, the other operands gathered */
     bool
         apart; /* the sum of what is inside is computed first, then multiplied by the factors that are known outside */
+    unsigned
+        caches; /* uses whose elements that are read inside of it are copied to a tile first, a bit each */
     int use, level; /* SEGMENT, MERGE; PIECES: of its positions, or use -1 */
     sp_special_digit
         digit; /* COUNT, SEGMENT: what it binds; index -1: a diagonal; SP_SPECIAL_RANGES: it counts the ranges of another. PIECES: what the inner loop binds */

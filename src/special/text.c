@@ -3,7 +3,7 @@
  * The state of the writer is copied for each loop, so that what a loop makes known is forgotten where it ends. Sums are kept in variables from the
  * outermost place on where every loop inside is summed over, or unrolled. A loop in vectors is written twice: several vectors at a time, then what is
  * left, one vector at a time with the lanes that there are. */
-#include "special/writer.h"
+#include "special/tile.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -279,6 +279,7 @@ static void each_nest(const writer *in)
         sp_write_block(&w);
         if (i > in->number) sp_write_declare(&w);
         sp_write_settle(&w, -1);
+        sp_write_tiles(&w, 0);
         walk(&w, 1);
         sp_write_close(&w);
     }
@@ -292,6 +293,7 @@ static void inside(writer *in, int at)
         each_nest(in);
     } else {
         sp_write_settle(in, -1);
+        sp_write_tiles(in, at);
         walk(in, at + 1);
     }
     sp_write_close(in);
@@ -795,6 +797,8 @@ static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *o
         if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT && !l->gather)
             sp_text_printf(out, "%d", l->vectors);
         if (l->apart) sp_text_printf(out, ".apart");
+        for (int u = 0; u < n->uses; u++)
+            if (l->caches >> u & 1) sp_text_printf(out, ".cache_%s", s->operand[n->use[u].operand].name);
         if (l->threads) sp_text_printf(out, l->temporaries ? ".threads+" : ".threads");
     }
 }

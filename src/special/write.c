@@ -1,6 +1,6 @@
 /* What stands in the loops of a text: declarations, indices, positions, elements, searches. */
 #include "emit/spell.h"
-#include "special/writer.h"
+#include "special/tile.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -203,7 +203,7 @@ static bool whole(sp_special_digit d)
     return !d.modulus && d.weight == 1;
 }
 
-static void digit_text(const writer *w, sp_special_digit d, char out[SP_WRITE_PARTS])
+void sp_write_digit(const writer *w, sp_special_digit d, char out[SP_WRITE_PARTS])
 {
     int part[SP_SPECIAL_LOOPS];
     const int parts = sp_special_digit_parts(w->n, d, w->bound, part);
@@ -244,7 +244,7 @@ static void known_coordinate(const writer *w, int use, const sp_format *f, int l
         snprintf(out, SP_WRITE_PARTS, "%s %c %s", index_text(w, dim),
                  f->level[level].map == SP_MAP_SUB ? '-' : '+', index_text(w, other));
     else
-        digit_text(w, sp_special_level_digit(w->s, &u, level), out);
+        sp_write_digit(w, sp_special_level_digit(w->s, &u, level), out);
 }
 
 void sp_write_level_text(const writer *w, int use, int level, char out[SP_WRITE_PARTS])
@@ -407,7 +407,7 @@ static void guard_blocks(writer *w, int index)
             sp_special_digit_parts(w->n, (sp_special_digit){index, 0, d.weight}, w->bound, part);
         if (parts < 2) continue;
         char value[SP_WRITE_PARTS];
-        digit_text(w, (sp_special_digit){index, 0, d.weight}, value);
+        sp_write_digit(w, (sp_special_digit){index, 0, d.weight}, value);
         OPEN(w, "if (%s * %lld < n_%s)", value, (long long)d.weight, w->s->index[index].name);
         w->inside[index] = d.weight;
     }
@@ -495,13 +495,14 @@ static void load(writer *w, int use)
     w->loaded[use] = true;
     if (found) look_up(w, use);
     const char *at = *w->at[use] ? w->at[use] : "0";
+    const char *array = sp_special_cached(w->n, use) >= 0 ? "tile" : "values";
     if (!found && in_lanes(w, use)) {
         bool several = false;
         for (int l = 0; l < w->n->loops; l++) several |= w->n->loop[l].bind == SP_BIND_UNROLL && !w->bound[l];
         for (int t = 0; t < w->vectors; t++) {
             char plus[24] = "";
             if (t) snprintf(plus, sizeof plus, t > 1 ? " + %d * LANES" : " + LANES", t);
-            LINE(w, "vec %s_v%d = get_f32(%s_values + %s%s, %s);", name, t, name, at, plus,
+            LINE(w, "vec %s_v%d = get_f32(%s_%s + %s%s, %s);", name, t, name, array, at, plus,
                  w->masked ? "lanes" : "LANES");
             if (several) LINE(w, "PIN(%s_v%d);", name, t);
         }
@@ -510,7 +511,7 @@ static void load(writer *w, int use)
     if (found)
         snprintf(value, sizeof value, "%s_found", name);
     else
-        snprintf(value, sizeof value, "%s_values[%s]", name, at);
+        snprintf(value, sizeof value, "%s_%s[%s]", name, array, at);
     const sp_special_loop *last = w->n->loops ? &w->n->loop[w->n->loops - 1] : NULL;
     if (has_vectors(w))
         LINE(w, "const vec %s_v = splat(%s);", name, value);
@@ -542,6 +543,11 @@ static bool advance(writer *w, int use)
     char name[48], c[SP_WRITE_PARTS], q[64];
     if (w->levels[use] == levels || (use == w->n->uses - 1 && w->s->operand[u->operand].like >= 0))
         return false;
+    if (sp_special_cached(w->n, use) >= 0) {
+        if (!sp_write_tile_place(w, use, w->at[use])) return false;
+        w->levels[use] = levels;
+        return true;
+    }
     if (u->follows >= 0) {
         if (w->levels[u->follows] < levels) return false;
         memcpy(w->at[use], w->at[u->follows], sizeof w->at[0]);

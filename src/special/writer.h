@@ -71,6 +71,8 @@ void sp_write_segment(const char *name, const sp_format *f, int level, const cha
                       char end[128]);
 void sp_write_coordinate(const writer *w, int use, int level, const char *parent, const char *q,
                          char out[160]);
+/* Part of an index, as the loops that are open make it up. */
+void sp_write_digit(const writer *w, sp_special_digit d, char out[SP_WRITE_PARTS]);
 void sp_write_level_text(const writer *w, int use, int level, char out[SP_WRITE_PARTS]);
 /* Opens what runs for the positions whose coordinate is c; their name in q. */
 void sp_write_match(writer *w, const char *name, int use, const sp_format *f, int level, const char *parent,

@@ -68,7 +68,8 @@ static void draw_schedule(sp_special *s, sp_special_nest *n, sp_rng *r)
         char text[96];
         const char *c = n->loop[roll(r, (unsigned)n->loops)].name;
         const sp_special_index *x = &s->index[roll(r, (unsigned)s->indices)];
-        switch (roll(r, 13)) {
+        const sp_special_use *u = &n->use[roll(r, (unsigned)n->uses)];
+        switch (roll(r, 15)) {
         case 0:
             snprintf(text, sizeof text, "split(%s,u%d,v%d,%d)", a, step, step, 2 + (int)roll(r, 3));
             break;
@@ -79,6 +80,8 @@ static void draw_schedule(sp_special *s, sp_special_nest *n, sp_rng *r)
         case 5: snprintf(text, sizeof text, "unroll(%s)", a); break;
         case 6: snprintf(text, sizeof text, "precompute(%s)", a); break;
         case 7: snprintf(text, sizeof text, "bound(%s,%lld)", x->name, (long long)x->size); break;
+        case 12:
+        case 13: snprintf(text, sizeof text, "cache(%s,%s)", s->operand[u->operand].name, a); break;
         case 9: snprintf(text, sizeof text, "pos(%s,p%d)", a, step); break;
         case 10:
         case 11: snprintf(text, sizeof text, "fuse(%s,%s,f%d)", a, b, step); break;
@@ -160,7 +163,7 @@ static bool begin_case(special_case *c, sp_rng *r, sp_target target, int number,
     return true;
 }
 
-static int batch(sp_rng *r, int from)
+static int batch(sp_rng *r, int from, int count)
 {
     static special_case cases[BATCH];
     static char what[BATCH][4 * FORMAT_DRAWN];
@@ -172,7 +175,7 @@ static int batch(sp_rng *r, int from)
     int n = 0;
     sp_text_init(&text, cx);
     must(sp_special_head(target, &text), "head");
-    for (int i = 0; i < BATCH; i++) {
+    for (int i = 0; i < count; i++) {
         if (begin_case(&cases[n], r, target, from + i, &text, what[n]))
             n++;
         else
@@ -204,7 +207,7 @@ static void any_expression_in_any_format(void **state)
     const int cases = asked ? atoi(asked) : SANITIZED ? 300 : 2000;
     print_message("SPARTA_SEED=%llu\n", (unsigned long long)from);
     int ran = 0;
-    for (int i = 0; i < cases; i += BATCH) ran += batch(&r, i);
+    for (int i = 0; i < cases; i += BATCH) ran += batch(&r, i, SP_MIN(BATCH, cases - i));
     print_message("%d of %d ran, %d nests joined\n", ran, cases, joined);
     assert_true(joined || cases < 200);
     assert_true(ran > cases / 2);

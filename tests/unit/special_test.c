@@ -326,6 +326,30 @@ static void every_rule_of_schedules(void **state)
         {"z(i) = y(i); y(i) = A(i,j)*x(j)", "csc", "1: reorder(j,i)", NULL},
         {"C(i,k) = X(i,k); X(i,k) += 2*C(i,k); X(i,k) = A(i,j)*C(j,k)", "csr", "hfuse(i)",
          "at other values of i"},
+        {"C(n,m) = X(m,k)*A(n,k)", "csr",
+         "bound(k,64); split(m,a,b,16); reorder(a,n,k,b); cache(X,a); vectorize(b)", NULL},
+        {"C(n,m) = X(m,k)*A(n,k)", "csr", "bound(k,64); split(m,a,b,16); reorder(a,n,k,b); vectorize(b)",
+         "do not lie side by side"},
+        {"C(n,m) = X(m,k)*A(n,k)", "csr", "split(m,a,b,16); reorder(a,n,k,b); cache(X,a)", "say bound(k,64)"},
+        {"C(n,m) = X(m,k)*A(n,k)", "csr", "bound(k,500); split(m,a,b,16); reorder(a,n,k,b); cache(X,a)",
+         "more than 4096"},
+        {"C(n,m) = X(m,k)*A(n,k)", "csr", "bound(k,64); split(m,a,b,16); reorder(a,n,k,b); cache(A,a)",
+         "it has a format"},
+        {"C(n,m) = X(m,k)*A(n,k)", "csr", "cache(Z,n)", "reads no operand 'Z'"},
+        {"C(n,m) = X(m,k)*A(n,k)", "csr", "cache(X,m)", "it is in a register"},
+        {"C(n,m) = X(m,k)*A(n,k)", "csr", "bound(k,64); split(m,a,b,16); reorder(b,n,k,a); cache(X,b)",
+         "an inner part of m is outside"},
+        {"C(n,m) = X(m,k)*A(n,k)", "csr",
+         "bound(k,64); split(m,a,b,16); reorder(a,n,k,b); cache(X,a); cache(X,n)", "a tile already"},
+        {"C(n,m) = X(m,k)*A(n,k)", "csr",
+         "bound(k,64); split(m,a,b,16); reorder(a,n,k,b); cache(X,a); vectorize(b); reorder(b,a)",
+         "a part of the same index"},
+        {"C(n,m) = X(m,k)*A(n,k)", "csr",
+         "bound(k,64); bound(m,16); reorder(n,m,k); cache(X,n); vectorize(m); reorder(m,n)",
+         "do not lie side by side"},
+        {"C(n,m) = X(k,m)*A(n,k)", "csr", "bound(k,64); reorder(m,n,k); vectorize(m); cache(X,m)",
+         "in vectors would be outside of the tile"},
+        {"y(i) = A(i,j)*X(i+j)", "csr", "bound(j,9); cache(X,i)", "an index of it is a sum"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(k,8); reorder(i,j,k); unroll(k)", NULL},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(z,8)", "no index 'z'"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(k,0)", "no whole number from 1"},
@@ -392,6 +416,10 @@ static const struct {
      SOFTMAX,
      {"P", "csr", "S", "csr", "E", "csr", "W", "csr"},
      "0: vectorize(k,1); 5: vectorize(l,1); *: threads(i); hfuse(i)"},
+    {"cached",
+     "C(n,m) = X(m,k)*A(n,k)",
+     {"A", "csr"},
+     "bound(k,64); split(m,a,b,16); reorder(a,n,k,b); cache(X,a); vectorize(b)"},
     {"sddmm_apart",
      "C(i,j) = S(i,j)*A(i,k)*B(j,k)",
      {"S", "csr", "C", "csr"},
@@ -681,6 +709,20 @@ static void tiles_and_sums_apart(void **state)
     sp_special_free(c.s);
 }
 
+/* Elements that do not lie side by side do in a tile. */
+static void tiles_of_operands(void **state)
+{
+    (void)state;
+    const sp_target t = sp_target_best(SP_DEVICE_CPU);
+    run_scheduled(t, 3, "C(n,m) = X(m,k)*A(n,k)", (const char *const[]){"A", "csr", NULL},
+                  "bound(k,43); split(m,a,b,16); reorder(a,n,k,b); cache(X,a); vectorize(b); threads(a)");
+    run_scheduled(t, 3, "C(i,k) = A(i,j)*B(j,k)", (const char *const[]){"A", "bsr(4,4)", NULL},
+                  "split(k,a,b,32); reorder(a,i0,j0,i1,j1,b); cache(B,j0); vectorize(b,2)");
+    run_scheduled(t, 3, "C(i,k) = X(i,j)*Y(k,j)", NULL,
+                  "split(i,a,b,4); split(j,c,d,8); split(k,e,f,16); reorder(a,e,c,b,d,f); cache(X,c); "
+                  "cache(Y,c); vectorize(f)");
+}
+
 /* Rows that are cut wherever they end, and pieces of them, on one thread and on several: the same answers. */
 static void pieces_of_positions(void **state)
 {
@@ -830,6 +872,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(pieces_of_positions, enter, leave),
         cmocka_unit_test_setup_teardown(nests_in_one_function, enter, leave),
         cmocka_unit_test_setup_teardown(last_blocks_and_infinity, enter, leave),
+        cmocka_unit_test_setup_teardown(tiles_of_operands, enter, leave),
         cmocka_unit_test_setup_teardown(memory_that_fails, enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
