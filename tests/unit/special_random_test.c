@@ -4,7 +4,7 @@
 #include "format_random.h"
 #include <time.h>
 
-enum { BATCH = 60 };
+enum { BATCH = 20 };
 static int joined; /* nests that became one function with others */
 
 static const char *const expressions[] = {
