@@ -336,7 +336,9 @@ static void cut(const writer *w, int at, char from[SP_WRITE_SHARE], char to[SP_W
         while (!sp_special_binds(&w->n->loop[outer]) || !sp_special_same(w->n->loop[outer].digit, p->outer))
             outer++;
         snprintf(from, SP_WRITE_SHARE, "max_of(0, %s - %s * (%.80s))", f, w->value[outer], n);
-        snprintf(to, SP_WRITE_SHARE, "min_of(%.80s, %s_to - %s * (%.80s))", n, f, w->value[outer], n);
+        memcpy(was[1], to, sizeof was[1]); /* a last block may be cut short */
+        snprintf(to, SP_WRITE_SHARE, "min_of(%.*s, %s_to - %s * (%.80s))", SP_WRITE_EXTENT - 128, was[1], f,
+                 w->value[outer], n);
         return;
     }
     if (!p->fused || l->fused) { /* they lie in what it goes over */

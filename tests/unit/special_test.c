@@ -744,6 +744,7 @@ static void pieces_of_positions(void **state)
                   "fuse(i0,j0,f); split(f,a,b,5); vectorize(k)");
     run_scheduled(t, 30, "C(i,k) = X(i,k)*Y(k,i)", NULL, "fuse(i,k,f); split(f,a,b,10)");
     run_scheduled(t, 30, "C(i,k) = X(i,k)*z(k)", NULL, "fuse(i,k,f); threads(f); vectorize(k,2)");
+    run_scheduled(t, 30, "C(i,k) = X(i,k)*z(k)", NULL, "split(k,a,b,32); fuse(a,b,f); vectorize(b,2)");
 }
 
 /* Formats with zeros in them have an element in each row here: those zeros, less the largest of nothing, would be NaN. */
