@@ -482,7 +482,8 @@ const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest
     }
     if (on_diagonal(s, n, l->digit.index)) return "a diagonal depends on it";
     for (int p = 0; p < n->loops; p++)
-        if (sp_special_cuts(n, p, at) && (sp_special_same(l->digit, n->loop[p].outer) || l->digit.modulus))
+        if (sp_special_cuts(n, p, at) && (sp_special_same(l->digit, n->loop[p].outer) ||
+                                          (l->digit.modulus && n->loop[p].outer.index != l->digit.index)))
             return "a piece may end inside of a vector: of two loops that are cut together the inner one has "
                    "lanes, where it is a whole index";
     return NULL;
@@ -514,7 +515,9 @@ static const char *gather_refused(const sp_special *s, const sp_special_nest *n,
     if (refused) return refused;
     if (s->statement[n->statement].reduce != SP_NEST_sum) return "the statement takes no sum";
     for (int i = 0; i < n->loops; i++)
-        if (n->loop[i].apart) return "a sum is computed first already";
+        if (n->loop[i].apart || n->loop[i].caches)
+            return "a sum is computed first already, or an operand has a tile, which lanes of positions do "
+                   "not read";
     const sp_format *f = n->use[l->use].format;
     const sp_level *v = &f->level[l->level];
     if (l->level + 1 != f->n || v->crd_bits || sp_level_shares(f, l->level) != 1 ||
@@ -526,7 +529,7 @@ static const char *gather_refused(const sp_special *s, const sp_special_nest *n,
         const sp_special_use *use = &n->use[u];
         if (u == l->use) continue;
         const int rank = sp_special_levels(s, use);
-        if (use->format || !rank ||
+        if (s->operand[use->operand].stored || !rank ||
             sp_special_plain(&s->access[use->access].axis[rank - 1]) != l->digit.index)
             return "the other operands of positions in lanes are row-major, with its index last";
         for (int d = 0; d < rank - 1; d++)
