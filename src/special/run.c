@@ -287,7 +287,8 @@ sparta_status sp_special_build(sp_special *s, const sparta_tensor *operand, sp_t
 static void fill(const sparta_tensor *t, float with)
 {
     float *x = t->data;
-    for (int64_t i = 0; x && i < sparta_tensor_elements(t); i++) x[i] = with;
+    const int64_t n = x ? sparta_tensor_elements(t) : 0;
+    for (int64_t i = 0; i < n; i++) x[i] = with;
 }
 
 /* What sums begin with, or the largest or the smallest of nothing. */
