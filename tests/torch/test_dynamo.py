@@ -355,6 +355,49 @@ def engine_changes():
     need(parts()[0].builds == builds, "it was compiled again for nothing")
 
 
+class Rows(nn.Module):
+    """Where torch and ONNX differ: how axes move, the sign of NaN, queries without a key."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x, mask):
+        y = self.layer(x)
+        seen = nn.functional.scaled_dot_product_attention(y, y, y, attn_mask=mask)
+        other = nn.functional.scaled_dot_product_attention(y, y, y, attn_mask=torch.where(mask, 0.0, -torch.inf))
+        return y.movedim(0, 2), y.movedim(-1, 1), torch.sign(torch.where(y > 0, torch.nan, y)), seen, other
+
+
+class Others(nn.Module):
+    """What has a row, but not for these types and ranks."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.layer, self.function = nn.Linear(8, 8), function
+
+    def forward(self, x):
+        return self.function(self.layer(x))
+
+
+def engine_rows():
+    x, mask = torch.randn(2, 3, 4, 8), torch.arange(4)[:, None].expand(4, 4) > torch.arange(4)
+    f = nn.functional
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        layers = Rows().eval()
+        for i, (got, want) in enumerate(zip(compiled(layers, ENGINE)(x, mask), layers(x, mask))):
+            same(got, want, f"row {i}")
+        need(len(parts()) == 1, "one part")
+        for what, function, kind in (
+            ("clamp", lambda y: y.abs().to(torch.uint8).clamp(-2, 100), torch.float32),
+            ("pool", lambda y: f.adaptive_avg_pool2d(y[0], 1), torch.float32),
+            ("rms_norm", lambda y: f.rms_norm(y * 1e-3, (8,)), torch.bfloat16),
+        ):
+            layers = Others(function).to(kind).eval()
+            same(compiled(layers, ENGINE)(x.to(kind)), layers(x.to(kind)), what, 0.05 if kind == torch.bfloat16 else 1e-4)
+
+
 class InPlace(nn.Module):
     def __init__(self):
         super().__init__()
@@ -429,6 +472,7 @@ for name, function in {
     "engine: sizes without compiling again": engine_graphs,
     "engine: parts of a graph": engine_parts,
     "engine: weights that change": engine_changes,
+    "engine: rows that differ from ONNX": engine_rows,
     "engine: writes in place": engine_in_place,
     "engine: gradients": engine_gradients,
     "engine: modules of ours": engine_packed,

@@ -250,7 +250,7 @@ def _view(w: Writer, x: Value, *_: Any) -> str:
     return w.node("Reshape", x, w.shape(list(w.out.shape), x.dims))
 
 
-@row("transpose.int", "permute.default", "t.default", "numpy_T.default", "movedim.int", "swapaxes.default")
+@row("transpose.int", "permute.default", "t.default", "numpy_T.default", "swapaxes.default")
 def _permute(w: Writer, x: Value, *axes: Any) -> Any:
     order = list(range(x.rank))
     if len(axes) == 2:
@@ -260,6 +260,13 @@ def _permute(w: Writer, x: Value, *axes: Any) -> Any:
         order = [int(i) % x.rank for i in axes[0]]
     else:
         order.reverse()
+    return w.node("Transpose", x, perm=order)
+
+
+@row("movedim.int")
+def _movedim(w: Writer, x: Value, source: int, target: int) -> str:
+    order = [i for i in range(x.rank) if i != source % x.rank]
+    order.insert(target % x.rank, source % x.rank)
     return w.node("Transpose", x, perm=order)
 
 
@@ -401,10 +408,18 @@ def _unary(op: str, *names: str) -> None:
     row(*names)(lambda w, x: w.node(op, w.cast(x, w.out.dtype)))
 
 
-for _op in ("Relu", "Tanh", "Sigmoid", "Exp", "Log", "Sin", "Cos", "Neg", "Abs", "Sqrt", "Erf", "Floor", "Ceil", "Round", "Reciprocal", "Sign"):
+for _op in ("Relu", "Tanh", "Sigmoid", "Exp", "Log", "Sin", "Cos", "Neg", "Abs", "Sqrt", "Erf", "Floor", "Ceil", "Round", "Reciprocal"):
     _unary(_op, _op.lower() + ".default")
 _unary("HardSwish", "hardswish.default")
 _unary("Mish", "mish.default")
+
+
+@row("sign.default")
+def _sign(w: Writer, x: Value) -> str:
+    """torch's of NaN is 0, ONNX's is NaN."""
+    zero = w.cast(0, x.dtype)
+    above, below = (w.node("Cast", w.node(op, x, zero), to=TYPES[x.dtype]) for op in ("Greater", "Less"))
+    return w.node("Sub", above, below)
 
 
 @row("logical_not.default", "bitwise_not.default")
@@ -450,8 +465,11 @@ def _clamp(w: Writer, x: Value, low: Any = None, high: Any = None, **more: Any) 
         low, high = None, low
     if "hardtanh" in w.op or "relu6" in w.op:
         low, high = (0.0, 6.0) if "relu6" in w.op else (-1.0 if low is None else low, 1.0 if high is None else high)
-    bounds = [None if b is None else w.file.constant(number(b), w.out.dtype) for b in (low, high)]
-    return w.node("Clip", w.cast(x, w.out.dtype), *bounds)
+    kind = w.out.dtype
+    if not kind.is_floating_point and any(b is not None and not torch.iinfo(kind).min <= number(b) <= torch.iinfo(kind).max for b in (low, high)):
+        raise Unknown("a clamp to what its type cannot hold")
+    bounds = [None if b is None else w.file.constant(number(b), kind) for b in (low, high)]
+    return w.node("Clip", w.cast(x, kind), *bounds)
 
 
 @row("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
@@ -520,6 +538,10 @@ def _layer_norm(w: Writer, x: Value, shape: Any, weight: Any = None, bias: Any =
 
 @row("rms_norm.default")
 def _rms_norm(w: Writer, x: Value, shape: Any, weight: Any = None, eps: Any = None) -> str:
+    if eps is None and x.dtype not in (torch.float32, torch.float64):
+        raise Unknown("rms_norm of half precision without an epsilon")  # of which type it is differs between versions of torch
+    if weight is not None and weight.dtype != x.dtype:
+        raise Unknown("rms_norm of two types")
     scale = weight if weight is not None else _ones(w, shape, x.dtype)
     least = torch.finfo(x.dtype).eps if eps is None else number(eps)
     return w.node("RMSNormalization", x, scale, axis=-len(shape), epsilon=float(least))
@@ -597,6 +619,8 @@ def _avg_pool(
 def _adaptive(w: Writer, x: Value, sizes: Any) -> str:
     if any(is_sym(n) or n != 1 for n in sizes):
         raise Unknown("an adaptive pool to more than one")
+    if x.rank != len(sizes) + 2:
+        raise Unknown("a pool without a batch")
     return w.node("GlobalAveragePool", x)
 
 
@@ -632,6 +656,13 @@ def _attention(w: Writer, q: Value, k: Value, v: Value, mask: Any = None, dropou
     if is_causal and not same(q.dims[2], k.dims[2]):
         raise Unknown("causal attention of other queries than keys")
     scale = more.get("scale")
-    return w.node(
+    y = w.node(
         "Attention", q, k, v, mask, is_causal=int(is_causal), scale=float(number(scale)) if scale is not None else 1 / math.sqrt(int(q.dims[-1]))
     )
+    return y if mask is None else w.node("Where", _sees(w, mask), y, w.cast(0, w.out.dtype))
+
+
+def _sees(w: Writer, mask: Value) -> str:
+    """Which queries have a key: torch gives 0 to the others, ONNX NaN."""
+    most = w.node("ReduceMax", mask, w.file.constant([-1]), keepdims=1)
+    return most if mask.dtype == torch.bool else w.node("Greater", most, w.cast(-math.inf, mask.dtype))
