@@ -448,6 +448,30 @@ def engine_gradients():
     need(any("gradients are wanted" in str(w.message) for w in heard), [str(w.message) for w in heard])
 
 
+class Cast(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 64)
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.layer(x)
+
+
+def engine_types():
+    """Those of eager: under autocast, around a graph and in it, and where a write in place rounds."""
+    x = torch.randn(6, 64)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        layers = plain_model()
+        with torch.autocast("cpu", torch.bfloat16):
+            same(compiled(layers, ENGINE)(x), layers(x), "autocast", 0.1)
+        layers = Cast().eval()
+        same(compiled(layers, ENGINE)(x), layers(x), "autocast inside", 0.1)
+        layers = Others(lambda y: y.add_(torch.ones(8) / 3)).bfloat16().eval()
+        same(compiled(layers, ENGINE)(x[:, :8].bfloat16()), layers(x[:, :8].bfloat16()), "a write that rounds", 0.05)
+
+
 def engine_packed():
     """Modules of ours hold their elements themselves; in a graph for the engine their operators stay outside."""
     layers = nn.Sequential(nn.Linear(64, 64), nn.GELU(), sparta.nn.SparseLinear(nn.Linear(64, 64), pattern="4x1:0.75"), nn.Linear(64, 8)).eval()
@@ -475,6 +499,7 @@ for name, function in {
     "engine: rows that differ from ONNX": engine_rows,
     "engine: writes in place": engine_in_place,
     "engine: gradients": engine_gradients,
+    "engine: types of autocast and of writes in place": engine_types,
     "engine: modules of ours": engine_packed,
 }.items():
     tests.check(name, function)

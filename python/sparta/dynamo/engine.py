@@ -7,7 +7,7 @@ Parameters and buffers are constants of a package. Each call looks whether they 
 the package is compiled again, so that writes in place are seen and those through .data are not. Open sizes are symbols of the package. A run takes
 the memory of torch's tensors and writes into tensors of torch's, on as many threads as torch has.
 
-Where gradients are wanted, and where torch cannot trace a graph, the graph is rewritten instead (rewrite.py); what stays outside is said once.
+Where gradients are wanted, under autocast, and where torch cannot trace a graph, the graph is rewritten instead (rewrite.py); what stays outside is said once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PRODUCTS = ("linear", "addmm", "mm", "bmm", "matmul", "conv1d", "conv2d", "scale
 
 def compile_graph(gm: torch.fx.GraphModule, inputs: Any, name: str, more: dict, options: dict) -> Graph:
     """The graph with its parts as packages, and the rest by the backend of this name."""
-    reason = "gradients are wanted" if torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in inputs) else ""
+    reason = _not_ours(gm, inputs)
     traced = None
     if not reason:
         try:
@@ -64,6 +64,16 @@ def compile_graph(gm: torch.fx.GraphModule, inputs: Any, name: str, more: dict, 
     graph.parts = parts  # type: ignore[attr-defined]
     graph.run = inner(name, traced, inputs, more) if any(isinstance(n.meta.get("val"), torch.Tensor) for n in left) else traced.forward
     return graph
+
+
+def _not_ours(gm: torch.fx.GraphModule, inputs: Any) -> str:
+    """Why a graph is not for this mode, or "". Operators are recorded before autocast would choose their types."""
+    if torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in inputs):
+        return "gradients are wanted"
+    entered = [n for n in gm.graph.nodes if n.target is torch.amp.autocast_mode._enter_autocast]
+    if torch.is_autocast_enabled("cpu") or any(n.args[2:3] != (False,) for n in entered):
+        return "autocast chooses types"
+    return ""
 
 
 def _tell_rest(left: list[torch.fx.Node]) -> None:
@@ -102,11 +112,21 @@ def functional(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
         others = [n for n in nodes[:at] if n is not written and memory(n) == memory(written)]
         if written.op == "placeholder" or any(u in nodes[at:] for n in others for u in n.users) or any(n.op == "placeholder" for n in others):
             raise Unknown(f"{node.target} writes to memory that others see")
+        if _kind(plain, node) != written.meta["val"].dtype:
+            raise Unknown(f"{node.target} rounds to the type of what it writes to")
         node.target = plain
         for user in [u for u in written.users if u in nodes[at + 1 :]]:
             user.replace_input_with(written, node)
     gm.recompile()
     return gm
+
+
+def _kind(plain: Any, node: torch.fx.Node) -> torch.dtype:
+    """Of what an operator gives for the arguments of a node."""
+    values = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+    fake = next(n.meta["val"] for n in node.all_input_nodes if hasattr(n.meta.get("val"), "fake_mode"))
+    with fake.fake_mode:
+        return plain(*values[0], **values[1]).dtype
 
 
 class _Support:
