@@ -355,6 +355,20 @@ def engine_changes():
     need(parts()[0].builds == builds, "it was compiled again for nothing")
 
 
+def engine_numbers():
+    """Files that Inductor caches know parts by their numbers: in another process they are the same for the same part, and others for another."""
+    twins, numbers = (Others(torch.relu).eval(), Others(torch.relu).eval(), Others(torch.tanh).eval()), []
+    with torch.no_grad():
+        for layers in twins:
+            run = compiled(layers, ENGINE)
+            run(torch.randn(3, 8))
+            (part,) = parts()
+            numbers.append(sparta.dynamo.engine._Parts().add(part))
+            need(sparta.dynamo.engine._parts.known[part.number] is part, "found by its number")
+            del part, run
+    need(numbers[0] == numbers[1] != numbers[2] and 0 <= min(numbers) and max(numbers) < 2**62, numbers)
+
+
 class Rows(nn.Module):
     """Where torch and ONNX differ: how axes move, the sign of NaN, queries without a key."""
 
@@ -496,6 +510,7 @@ for name, function in {
     "engine: sizes without compiling again": engine_graphs,
     "engine: parts of a graph": engine_parts,
     "engine: weights that change": engine_changes,
+    "engine: numbers of parts": engine_numbers,
     "engine: rows that differ from ONNX": engine_rows,
     "engine: writes in place": engine_in_place,
     "engine: gradients": engine_gradients,

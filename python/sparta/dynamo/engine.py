@@ -13,6 +13,7 @@ Where gradients are wanted, under autocast, and where torch cannot trace a graph
 from __future__ import annotations
 
 import collections
+import hashlib
 import operator
 import tempfile
 import time
@@ -285,18 +286,29 @@ def describe(t: torch.Tensor) -> Any:
 
 
 class _Parts:
-    """Parts by number. A number is not given twice in a process; files that Inductor caches know it, but ask with tensors of their own graph."""
+    """Parts by number, which is made of what the part computes: Inductor's files know it, and those of another process are about the same part or about none.
+    It is not given twice in a process."""
 
     def __init__(self) -> None:
         import weakref
 
         self.known: Any = weakref.WeakValueDictionary()
-        self.count = 0
+        self.given: set[int] = set()
 
     def add(self, part: Part) -> int:
-        self.count += 1
-        self.known[self.count] = part
-        return self.count
+        number = digest(part.gm)
+        while number in self.given:
+            number += 1
+        self.given.add(number)
+        self.known[number] = part
+        return number
+
+
+def digest(gm: torch.fx.GraphModule) -> int:
+    """62 bits of the nodes of a graph, with types, sizes and strides."""
+    of = lambda v: (v.dtype, *map(str, (*v.shape, "by", *v.stride()))) if isinstance(v, torch.Tensor) else tuple(map(of, v)) if isinstance(v, (list, tuple)) else str(v)
+    lines = [f"{n.op} {n.name} {n.target} {n.args} {n.kwargs} {of(n.meta.get('val'))}" for n in gm.graph.nodes]
+    return int.from_bytes(hashlib.sha256("\n".join(lines).encode()).digest()[:8], "little") >> 2
 
 
 _parts = _Parts()
