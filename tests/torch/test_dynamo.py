@@ -20,6 +20,7 @@ import sparta.dynamo
 import sparta.nn
 import sparta.testing
 from sparta import _zeros
+from sparta.dynamo import engine, translate
 
 tests = Tests()
 os.environ["XDG_CACHE_HOME"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = tests.work.name
@@ -363,8 +364,8 @@ def engine_numbers():
             run = compiled(layers, ENGINE)
             run(torch.randn(3, 8))
             (part,) = parts()
-            numbers.append(sparta.dynamo.engine._Parts().add(part))
-            need(sparta.dynamo.engine._parts.known[part.number] is part, "found by its number")
+            numbers.append(engine._Parts().add(part))
+            need(engine._parts.known[part.number] is part, "found by its number")
             del part, run
     need(numbers[0] == numbers[1] != numbers[2] and 0 <= min(numbers) and max(numbers) < 2**62, numbers)
 
@@ -410,6 +411,20 @@ def engine_rows():
         ):
             layers = Others(function).to(kind).eval()
             same(compiled(layers, ENGINE)(x.to(kind)), layers(x.to(kind)), what, 0.05 if kind == torch.bfloat16 else 1e-4)
+
+
+def engine_wrong_rows():
+    """A package that gives another type than torch is not run, whatever row it comes from."""
+    layers, x, name = Others(torch.relu).eval(), torch.randn(3, 8), "aten.relu.default"
+    right = translate._ROWS[name]
+    translate._ROWS[name] = lambda w, x: w.node("Cast", x, to=translate.TYPES[torch.float64])
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            same(compiled(layers, ENGINE)(x), layers(x))
+        need(not parts(), "it was run")
+    finally:
+        translate._ROWS[name] = right
 
 
 class InPlace(nn.Module):
@@ -486,6 +501,31 @@ def engine_types():
         same(compiled(layers, ENGINE)(x[:, :8].bfloat16()), layers(x[:, :8].bfloat16()), "a write that rounds", 0.05)
 
 
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.layer = nn.Embedding(5, 64), nn.Linear(64, 8)
+
+    def forward(self, ids):
+        return self.layer(self.table(ids))
+
+
+def engine_fails():
+    """An error inside of a run comes out as it is; the next run is right."""
+    layers, ids = Words().eval(), torch.tensor([1, 4])
+    with torch.no_grad():
+        for inner in ("aot_eager", "eager"):
+            fast = compiled(layers, {**ENGINE, "inner": inner})
+            same(fast(ids), layers(ids))
+            need(len(parts()) == 1, "one part")
+            refused(sparta.Error, "id 7 is outside", fast, torch.tensor([1, 7]))
+            same(fast(ids), layers(ids), "after an error")
+            (session,) = (s for pool in parts()[0].sessions.values() for s in pool.idle)
+            session.context.stop(KeyboardInterrupt("enough"))
+            refused(KeyboardInterrupt, "enough", fast, ids)
+            same(fast(ids), layers(ids), "after it was cancelled")
+
+
 def engine_packed():
     """Modules of ours hold their elements themselves; in a graph for the engine their operators stay outside."""
     layers = nn.Sequential(nn.Linear(64, 64), nn.GELU(), sparta.nn.SparseLinear(nn.Linear(64, 64), pattern="4x1:0.75"), nn.Linear(64, 8)).eval()
@@ -512,9 +552,11 @@ for name, function in {
     "engine: weights that change": engine_changes,
     "engine: numbers of parts": engine_numbers,
     "engine: rows that differ from ONNX": engine_rows,
+    "engine: rows that are wrong": engine_wrong_rows,
     "engine: writes in place": engine_in_place,
     "engine: gradients": engine_gradients,
     "engine: types of autocast and of writes in place": engine_types,
+    "engine: errors in a run": engine_fails,
     "engine: modules of ours": engine_packed,
 }.items():
     tests.check(name, function)

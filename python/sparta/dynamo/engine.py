@@ -28,7 +28,7 @@ from .._arrays import Tensor
 from .._library import Error, numbers, text, types
 from . import Graph, inner, tell
 from .rewrite import copied, name_of, rewrite
-from .translate import Unknown, known, translate
+from .translate import Unknown, is_sym, known, translate
 
 _NAMED = types["sparta_named_tensor"]
 _CODES = {
@@ -217,7 +217,9 @@ class Part:
                 where = folder + "/model.onnx: "
                 model = translate(self.gm, self.values, folder, self.names)
                 options = {"threads": torch.get_num_threads(), **self.options}
-                self.package = packages.compile(model.path, **options)
+                made = packages.compile(model.path, **options)
+                _agree(made, model.outputs, self.gm)
+                self.package = made
         except (Unknown, Error) as error:
             return str(error).removeprefix(where)
         except Exception as error:  # of a graph that nobody thought of: torch runs it
@@ -272,6 +274,17 @@ class Part:
 DTYPES = {code: dtype for dtype, code in CODES.items()}
 
 
+def _agree(package: packages.Package, names: list[str], gm: torch.fx.GraphModule) -> None:
+    """Types and sizes that come out must be those that torch says: a row that is wrong about them is no answer."""
+    result, given = _result(gm), package.outputs
+    for name, node in zip(names, result if isinstance(result, (list, tuple)) else [result]):
+        fake, (kind, dims) = node.meta["val"], given[name]
+        sizes = [None if is_sym(n) else int(n) for n in fake.shape]
+        fits = len(sizes) == len(dims) and all(a is None or b is None or a == b for a, b in zip(sizes, dims))
+        if not fits or kind != _CODES[fake.dtype].lower():
+            raise Unknown(f"{node}: torch gives {_CODES[fake.dtype].lower()} {sizes}, the package {kind} {list(dims)}")
+
+
 def _distinct(names: list[str]) -> list[str]:
     seen: set[str] = set()
     return [name if not (name in seen or seen.add(name)) else f"{name}_{i}" for i, name in enumerate(names)]  # type: ignore[func-returns-value]
@@ -306,7 +319,12 @@ class _Parts:
 
 def digest(gm: torch.fx.GraphModule) -> int:
     """62 bits of the nodes of a graph, with types, sizes and strides."""
-    of = lambda v: (v.dtype, *map(str, (*v.shape, "by", *v.stride()))) if isinstance(v, torch.Tensor) else tuple(map(of, v)) if isinstance(v, (list, tuple)) else str(v)
+
+    def of(value: Any) -> str:
+        if isinstance(value, (list, tuple)):
+            return " ".join(map(of, value))
+        return f"{value.dtype} {tuple(value.shape)} {value.stride()}" if isinstance(value, torch.Tensor) else str(value)
+
     lines = [f"{n.op} {n.name} {n.target} {n.args} {n.kwargs} {of(n.meta.get('val'))}" for n in gm.graph.nodes]
     return int.from_bytes(hashlib.sha256("\n".join(lines).encode()).digest()[:8], "little") >> 2
 
