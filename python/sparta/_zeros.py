@@ -12,6 +12,7 @@ what was packed. Compilers put these in the place of dense products (sparta.dyna
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -95,6 +96,7 @@ class _Packed:
 
 
 _known: dict[tuple, _Packed] = {}
+_lock = threading.Lock()  # threads that call first together have seen one pattern, not one each
 
 
 def _place(t: torch.Tensor) -> tuple:
@@ -104,12 +106,13 @@ def _place(t: torch.Tensor) -> tuple:
 def _remembered(source: torch.Tensor, turned: bool) -> _Packed:
     """Of this memory. A reference to a storage keeps its number from being given to another."""
     key = (*_place(source), turned)
-    packed = _known.get(key)
-    if packed is None or any(ref.expired() for ref in packed.refs):
-        for other in [k for k, p in list(_known.items()) if any(ref.expired() for ref in p.refs)]:
-            _known.pop(other, None)
-        packed = _known[key] = _Packed(source, turned)
-    packed.follow(source)
+    with _lock:
+        packed = _known.get(key)
+        if packed is None or any(ref.expired() for ref in packed.refs):
+            for other in [k for k, p in list(_known.items()) if any(ref.expired() for ref in p.refs)]:
+                _known.pop(other, None)
+            packed = _known[key] = _Packed(source, turned)
+        packed.follow(source)
     return packed
 
 

@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import tomllib
 import warnings
 
@@ -201,6 +202,24 @@ def forgets():
         weight = thin_(nn.Linear(256, 256)).weight.detach()
         same(_zeros.linear_zeros(x, weight, None, None, False), x @ weight.t())
     need(len(_zeros._known) < 20, f"{len(_zeros._known)} are remembered")
+
+
+def together():
+    """Threads that make the first call at once have seen one pattern."""
+    x, layer, count = torch.randn(4, 512), thin_(nn.Linear(512, 512)), 2 * _zeros.TRIES
+    weight, gate = layer.weight.detach(), threading.Barrier(count)
+
+    def call():
+        gate.wait()
+        _zeros.linear_zeros(x, weight, None, None, False)
+
+    threads = [threading.Thread(target=call) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    packed = _zeros._remembered(weight, False)
+    need(packed.patterns == 1 and packed.blocks is not None, f"{packed.patterns} patterns")
 
 
 def operators():
@@ -540,6 +559,7 @@ for name, function in {
     "refusals": refusals,
     "operators with zeros": operators,
     "what was packed is forgotten": forgets,
+    "first calls of threads": together,
     "rewrite: answers": answers,
     "rewrite: Inductor": inductor,
     "rewrite: sizes without compiling again": sizes,
