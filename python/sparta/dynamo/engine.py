@@ -7,7 +7,8 @@ Parameters and buffers are constants of a package. Each call looks whether they 
 the package is compiled again, so that writes in place are seen and those through .data are not. Open sizes are symbols of the package. A run takes
 the memory of torch's tensors and writes into tensors of torch's, on as many threads as torch has.
 
-Where gradients are wanted, under autocast, and where torch cannot trace a graph, the graph is rewritten instead (rewrite.py); what stays outside is said once.
+Where gradients are wanted, under autocast, and where torch cannot trace a graph, the graph is rewritten instead (rewrite.py); what stays outside is
+said once.
 """
 
 from __future__ import annotations
@@ -299,8 +300,8 @@ def describe(t: torch.Tensor) -> Any:
 
 
 class _Parts:
-    """Parts by number, which is made of what the part computes: Inductor's files know it, and those of another process are about the same part or about none.
-    It is not given twice in a process."""
+    """Parts by number, which is made of what the part computes: Inductor's files know it, and those of another process are about the same part or
+    about none. It is not given twice in a process."""
 
     def __init__(self) -> None:
         import weakref
