@@ -7,8 +7,9 @@
  *                     err = w[i] / U[i,i]      w[i+1:] -= err U[i, i+1:]          for each w[i] that goes
  *
  * U is that of factor.c. A row's errors touch that row alone, so that rows run one after the other within a piece of columns; what is right of the piece
- * loses errors times U, a product. Which blocks go is chosen by sp_prune, on scores in place of weights. python/sparta/prune/one_shot.py does the same
- * with torch. */
+ * loses errors times U, a product. Which blocks go is chosen by sp_prune, on scores in place of weights. Rows of blocks, and pieces of columns, each
+ * give what all up to them must have lost less what went before: rounding up to whole blocks does not add up. python/sparta/prune/one_shot.py does the
+ * same with torch. */
 #include "prune/prune.h"
 #include "builtin/quick.h"
 #include <math.h>
@@ -47,10 +48,16 @@ static void lift(float *score, int64_t count)
 /* ------------------------------------------------------------------ wanda */
 static sparta_status by_rows(const layer *l)
 {
-    const int64_t step = whole(l->spec) || l->spec->of ? l->n : l->spec->block_n;
-    for (int64_t i = 0; i < l->n; i += step) {
-        const sparta_tensor rows = view(l->score + i * l->k, SP_MIN(step, l->n - i), l->k, l->k);
-        SP_TRY(sp_prune(l->cx, l->spec, &rows, NULL));
+    if (whole(l->spec) || l->spec->of) {
+        const sparta_tensor all = view(l->score, l->n, l->k, l->k);
+        return sp_prune(l->cx, l->spec, &all, NULL);
+    }
+    int64_t gone = 0;
+    for (int64_t i = 0; i < l->n; i += l->spec->block_n) {
+        const int64_t to = SP_MIN(i + l->spec->block_n, l->n);
+        const sparta_tensor rows = view(l->score + i * l->k, to - i, l->k, l->k);
+        const int64_t need = sp_prune_needed(to * l->k, l->spec->sparsity);
+        SP_TRY(sp_prune_count(l->cx, l->spec, &rows, need - gone, &gone));
     }
     return SPARTA_OK;
 }
@@ -73,8 +80,8 @@ static float cost(const layer *l, int64_t j)
     return d * d;
 }
 
-/* Which of columns c to c + p stay, by what they are now. */
-static sparta_status choose(const layer *l, int64_t c, int64_t p)
+/* Which of columns c to c + p stay, by what they are now; *gone is what went left of them. */
+static sparta_status choose(const layer *l, int64_t c, int64_t p, int64_t *gone)
 {
     for (int64_t i = 0; i < l->n; i++)
         for (int64_t j = c; j < c + p; j++) {
@@ -82,7 +89,9 @@ static sparta_status choose(const layer *l, int64_t c, int64_t p)
             l->score[i * l->k + j] = SP_MAX(x * x / cost(l, j), 1e-30f);
         }
     const sparta_tensor piece = view(l->score + c, l->n, p, l->k);
-    return sp_prune(l->cx, l->spec, &piece, NULL);
+    if (l->spec->of) return sp_prune(l->cx, l->spec, &piece, NULL);
+    const int64_t need = sp_prune_needed(l->n * (c + p), l->spec->sparsity);
+    return sp_prune_count(l->cx, l->spec, &piece, need - *gone, gone);
 }
 
 /* Of the group of n:m from column j on: those that enough others outrank go; of equals the first. */
@@ -149,11 +158,12 @@ static sparta_status sparsegpt(const layer *l)
 {
     const bool groups = l->spec->of && !l->spec->along_out;
     const int64_t piece = piece_of(l->spec);
-    if (whole(l->spec)) SP_TRY(choose(l, 0, l->k));
+    int64_t gone = 0;
+    if (whole(l->spec)) SP_TRY(choose(l, 0, l->k, &gone));
     for (int64_t c = 0; c < l->k; c += piece) {
         const int64_t p = SP_MIN(piece, l->k - c);
         SP_TRY(sp_check_cancel(l->cx));
-        if (!groups && !whole(l->spec)) SP_TRY(choose(l, c, p));
+        if (!groups && !whole(l->spec)) SP_TRY(choose(l, c, p, &gone));
         for (int64_t i = 0; i < l->n; i++) make_up(l, i, c, p, groups);
         SP_TRY(make_up_right(l, c, p));
     }

@@ -88,12 +88,11 @@ static uint64_t threshold(const grid *g, const double *score, int64_t need, int6
     return prefix;
 }
 
-/* Elements that must go for this sparsity; rounding of the product must not ask for one more. */
-static int64_t needed(const grid *g, double sparsity)
+int64_t sp_prune_needed(int64_t count, double sparsity)
 {
-    double all = (double)g->n * (double)g->k;
+    double all = (double)count;
     int64_t need = (int64_t)ceil(sparsity * all - all * 1e-12 - 1e-9);
-    return SP_MAX(0, SP_MIN(need, g->n * g->k));
+    return SP_MAX(0, SP_MIN(need, count));
 }
 
 /* ------------------------------------------------------------------ blocks */
@@ -110,7 +109,8 @@ static void score_blocks(const grid *g, double *score)
         }
 }
 
-static void prune_blocks(const grid *g, const double *score, int64_t need, sp_mask *mask)
+/* How many elements went. */
+static int64_t prune_blocks(const grid *g, const double *score, int64_t need, sp_mask *mask)
 {
     int64_t gone;
     uint64_t limit = threshold(g, score, need, &gone);
@@ -121,23 +121,23 @@ static void prune_blocks(const grid *g, const double *score, int64_t need, sp_ma
             if (bits == limit) gone += block_weight(g, i, j);
             drop_block(g, i, j, mask);
         }
+    return gone;
 }
 
 static sparta_status by_blocks(sparta_ctx *cx, const sp_prune_spec *spec, const sparta_tensor *w,
-                               sp_mask *mask)
+                               int64_t need, sp_mask *mask, int64_t *gone)
 {
     grid g = {.w = w, .n = w->dim[0], .k = w->dim[1], .a = spec->block_n, .b = spec->block_m};
     if (!g.a) g.a = g.n;
     if (!g.b) g.b = g.k;
     g.rows = (g.n + g.a - 1) / g.a;
     g.cols = (g.k + g.b - 1) / g.b;
-    int64_t need = needed(&g, spec->sparsity);
-    if (!need) return SPARTA_OK;
+    if (need <= 0) return SPARTA_OK;
     double *score = sp_alloc_array(cx, (size_t)g.rows * (size_t)g.cols, sizeof *score);
     SP_NEED(cx, score);
     score_blocks(&g, score);
     sparta_status status = sp_check_cancel(cx);
-    if (!status) prune_blocks(&g, score, need, mask);
+    if (!status) *gone += prune_blocks(&g, score, need, mask);
     sp_free(cx, score);
     return status;
 }
@@ -197,18 +197,28 @@ static void fill_mask(sp_mask *m)
     for (int64_t i = 0; i < m->rows * m->words; i++) m->bits[i] = (i + 1) % m->words ? UINT64_MAX : tail;
 }
 
+sparta_status sp_prune_count(sparta_ctx *cx, const sp_prune_spec *spec, const sparta_tensor *w, int64_t need,
+                             int64_t *gone)
+{
+    SP_TRY(check(cx, spec, w));
+    return by_blocks(cx, spec, w, need, NULL, gone);
+}
+
 sparta_status sp_prune(sparta_ctx *cx, const sp_prune_spec *spec, const sparta_tensor *w, sp_mask *mask)
 {
     SP_TRY(check(cx, spec, w));
+    int64_t gone = 0;
     sp_mask kept = {0};
     if (mask) {
         SP_TRY(sp_mask_create(cx, w->dim[0], w->dim[1], &kept));
         fill_mask(&kept);
     }
     bool any = w->dim[0] > 0 && w->dim[1] > 0;
-    sparta_status status = !any       ? SPARTA_OK
-                           : spec->of ? by_groups(cx, spec, w, mask ? &kept : NULL)
-                                      : by_blocks(cx, spec, w, mask ? &kept : NULL);
+    sparta_status status =
+        !any       ? SPARTA_OK
+        : spec->of ? by_groups(cx, spec, w, mask ? &kept : NULL)
+                   : by_blocks(cx, spec, w, sp_prune_needed(w->dim[0] * w->dim[1], spec->sparsity),
+                               mask ? &kept : NULL, &gone);
     if (status)
         sp_mask_free(cx, &kept);
     else if (mask)

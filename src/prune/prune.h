@@ -34,6 +34,12 @@ sparta_status sp_prune_parse_pattern(sparta_ctx *cx, const char *text, sp_prune_
  * stays (free it with sp_mask_free). E_SHAPE, E_DTYPE when w is no such view. */
 sparta_status sp_prune(sparta_ctx *cx, const sp_prune_spec *spec, const sparta_tensor *w,
                        sp_mask *mask) SP_MUST;
+/* Elements of so many that must go for this sparsity; rounding of the product does not ask for one more. */
+int64_t sp_prune_needed(int64_t count, double sparsity);
+/* The blocks with the smallest scores go until at least `need` elements went (none: it is not above 0); adds what went to *gone. Not for
+ * n:m. For parts of a weight: what one part rounds up, the next need not give. */
+sparta_status sp_prune_count(sparta_ctx *cx, const sp_prune_spec *spec, const sparta_tensor *w, int64_t need,
+                             int64_t *gone) SP_MUST;
 /* Does no block (or group) of the pattern fit into a weight of (n, k)? Is the weight no multiple of them, so that those at its edge
  * are smaller, and kernels pad them? */
 bool sp_prune_too_large(const sp_prune_spec *spec, int64_t n, int64_t k);

@@ -13,7 +13,6 @@ inputs that the pruned ones before them give. With U upper, H^-1 = U'U (by one f
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -54,15 +53,28 @@ class _Seen:
 
 # ---------------------------------------------------------------- which stay
 def _by_rows(pattern: Pattern, scores: torch.Tensor) -> torch.Tensor:
-    """The pattern within each row of blocks: the same share of every one goes. Whole rows and columns are compared as they are."""
+    """The pattern within each row of blocks: the same share of every one goes, but that what one rounds up the next need not give. Whole rows and
+    columns are compared as they are."""
     if pattern.of or 0 in pattern.block:
         return pattern.stays(scores)
     score, weight = (x[:, :, 0] for x in pattern.blocks(scores))
     order = torch.sort(score, dim=1, stable=True).indices
-    held = weight.gather(1, order)
-    need = torch.tensor([needed(int(n), pattern.sparsity) for n in weight.sum(1).tolist()], device=scores.device)
-    stays = torch.empty_like(score, dtype=torch.bool).scatter(1, order, held.cumsum(1) - held >= need[:, None])
+    upto = weight.gather(1, order).cumsum(1).cpu()
+    count = gone = 0
+    cuts = []
+    for line in upto:
+        count += int(line[-1])
+        need = needed(count, pattern.sparsity) - gone
+        cuts.append(int(torch.searchsorted(line, need)) + 1 if need > 0 else 0)
+        gone += int(line[cuts[-1] - 1]) if cuts[-1] else 0
+    place = torch.arange(score.shape[1], device=scores.device)
+    stays = torch.empty_like(score, dtype=torch.bool).scatter(1, order, place >= torch.tensor(cuts, device=scores.device)[:, None])
     return pattern.spread(stays[:, :, None], scores.shape)
+
+
+def _so_many(pattern: Pattern, scores: torch.Tensor, need: int) -> torch.Tensor:
+    """The blocks that stay when at least `need` elements go: of a panel, what all up to it must have lost less what went before."""
+    return pattern.spread(largest(*pattern.blocks(scores), need), scores.shape)
 
 
 def _factor(hessian: torch.Tensor) -> torch.Tensor:
@@ -89,12 +101,15 @@ def _sparsegpt(weight: torch.Tensor, hessian: torch.Tensor, pattern: Pattern) ->
     stays = torch.ones_like(w, dtype=torch.bool)
     if 0 in pattern.block and not pattern.of:
         stays = pattern.stays(w.square() / cost)
-    wide = math.lcm(along or max(pattern.block[1], 1), 1)
+    wide = along or max(pattern.block[1], 1)
     wide *= max(_COLUMNS // wide, 1)
+    gone = 0
     for c in range(0, w.shape[1], wide):
         part, square = w[:, c : c + wide].clone(), u[c : c + wide, c : c + wide]
         if not along and not (0 in pattern.block and not pattern.of):
-            stays[:, c : c + wide] = pattern.stays(part.square() / cost[c : c + wide])
+            worth = part.square() / cost[c : c + wide]
+            stays[:, c : c + wide] = pattern.stays(worth) if pattern.of else _so_many(pattern, worth, needed(w[:, : c + wide].numel(), pattern.sparsity) - gone)
+            gone += int((~stays[:, c : c + wide]).sum())
         errors = torch.zeros_like(part)
         for i in range(part.shape[1]):
             if along and i % along == 0:
@@ -133,9 +148,11 @@ def _watch(model: nn.Module, layers: dict[str, Any], batches: list[Any], see: Ca
 
 
 def _order(model: nn.Module, layers: dict[str, Any], batches: list[Any]) -> list[str]:
-    """As the model calls them; those that it does not are refused."""
+    """As the model calls them; those that it does not in any batch are refused."""
     called: dict[str, None] = {}
-    _watch(model, layers, batches[:1], lambda name, x: called.setdefault(name))
+    for batch in batches:
+        if len(called) < len(layers):
+            _watch(model, layers, [batch], lambda name, x: called.setdefault(name))
     for name in layers:
         if name not in called:
             raise ValueError(f"one_shot: the data does not reach {name!r}; leave it out with excluded, or prune it by magnitude")
@@ -250,7 +267,8 @@ def one_shot(
     """Prunes a trained model in place and gives it masks (sparta.masked). Returns a row for each layer: density, norm_kept, error of its output.
 
     data: inputs of the model, as a tensor, a dict of named ones, or a list or loader of such; magnitude needs none. wanda and sparsegpt are for
-    linear layers. excluded: globs of layers to leave. progress(done, all, layer) is called after each.
+    linear layers. excluded: globs of layers to leave. progress(done, all, layer) is called after each. What is wrong with weights is found before any
+    is changed. Where a later layer meets inputs that are not finite, those that did not fit into max_memory beside it were pruned by then.
 
     >>> model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8))
     >>> print([row["density"] for row in one_shot(model, torch.randn(64, 16), "sparsegpt", "2:4")])
@@ -283,13 +301,15 @@ def one_shot(
 
 
 def _check(layers: dict[str, Any], pattern: Pattern) -> None:
-    """What can be wrong with weights, before any is changed."""
+    """What can be wrong with weights, before any is changed. Blocks go until enough went, whatever the method: as long as all but the largest are
+    enough, one stays."""
     for name, module in layers.items():
         weight = _layers.weight_of(module)
         if not bool(torch.isfinite(weight).all()):
             raise ValueError(f"one_shot: the weight of {name!r} is not finite")
-        if pattern.below is not None or pattern.of:
+        if pattern.of:
             continue
         sizes = pattern.sizes(weight.shape)
-        if not bool(largest(sizes, sizes, needed(weight.numel(), pattern.sparsity)).any()):
+        stays = pattern.mask(weight) if pattern.below is not None else largest(sizes, sizes, needed(weight.numel(), pattern.sparsity))
+        if not bool(stays.any()):
             raise ValueError(f"one_shot: {name!r} would become empty at {pattern}; lower the sparsity, or leave it out with excluded")
