@@ -268,6 +268,21 @@ def returns():
     need(not model[0].open, "still open after the lock")
 
 
+def masked_before():
+    """A model that has masks: what they lack does not come back, in blocks or in heads."""
+    model = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16))
+    sparta.prune.one_shot(model, None, "magnitude", "2:4")
+    attention = bert()
+    sparta.prune.one_shot(attention, None, "magnitude", "2:4", excluded=["classifier"])
+    for net_, pattern in ((model, "4x1"), (attention, "heads")):
+        pruner = Pruner(net_, {"pattern": pattern, "target_sparsity": 0.5, "sparsity_decay_type": "oneshot"})
+        before = {name: m.weight_mask.clone() for name, m in pruner.layers.items()}
+        pruner.on_train_begin()
+        for name, m in pruner.layers.items():
+            need(not m.weight_mask[~before[name]].any(), f"{pattern}: {name}: what was pruned came back")
+        need(pruner.sparsity() > 0.5, "nothing went")
+
+
 # ---------------------------------------------------------------- zeros stay zeros
 def optimizers():
     makers = {
@@ -698,6 +713,7 @@ def main():
     tests.check("patterns hold at every step", patterns_hold, tests)
     tests.check("scopes, bounds and several configs", scopes)
     tests.check("what went may come back", returns)
+    tests.check("masks that were there", masked_before)
     tests.check("optimizers, clipping and autocast", optimizers)
     tests.check("a GradScaler", scaled)
     tests.check("resumed is uninterrupted", resumed, tests)

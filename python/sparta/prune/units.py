@@ -174,7 +174,9 @@ def choose(
             stays = unit.pattern.stays(worth)
             masks[unit.name] = stays if kept is None else stays & kept[unit.name]
         return masks
-    return _pick(_sides(units, scores, kept, criterion), sparsity, scope, bounds)
+    masks = _pick(_sides(units, scores, kept, criterion), sparsity, scope, bounds)
+    # Masks that were there before may lack elements of a block that stays.
+    return masks if kept is None else {name: mask.to(kept[name].device) & kept[name] for name, mask in masks.items()}
 
 
 def check(units: list[Unit], sparsity: float, scope: str, bounds: tuple[float, float]) -> None:
