@@ -340,6 +340,73 @@ def scaled():
     need(torch.equal(*seen), "masks differ under a GradScaler")
 
 
+def fused():
+    """A fused optimizer sees Inf and the scale itself, within step(): the same weights as without a scale, and what it skips is not counted."""
+    ends = []
+    for scaler in (torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=100), None):
+        model = dense_net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, fused=True)
+        said = {"target_sparsity": 0.5, "end_step": 2, "pruning_type": "snip", "reg_type": "group_lasso", "reg_coeff": 0.1}
+        pruner = prepare_pruning(model, said, optimizer)
+        for poison in (False, True, False, False):
+            optimizer.zero_grad()
+            loss = model(torch.ones(2, 32)).square().mean()
+            if scaler is None:
+                loss.backward()
+                if not poison:
+                    optimizer.step()
+                continue
+            scaler.scale(loss).backward()
+            if poison:
+                model[0].weight.grad[0, 0] = math.inf
+            scaler.step(optimizer)
+            scaler.update()
+        need(pruner.step == 3, f"{pruner.step} steps")
+        ends.append(model[0].weight.detach().clone())
+    torch.testing.assert_close(*ends)
+
+
+def closures():
+    """The gradients that a closure makes are those that the criterion sees, as they are without one."""
+    ends = []
+    for way in ("plain", "closure", "named"):
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        pruner = prepare_pruning(model, {"target_sparsity": 0.5, "end_step": 2, "pruning_type": "snip", "excluded_op_names": ["0", "2"]}, optimizer)
+        for i in range(3):
+            x, y = batch(i)
+
+            def closure(model=model, optimizer=optimizer, x=x, y=y):
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                return loss
+
+            loss = closure() if way == "plain" else None
+            got = optimizer.step() if way == "plain" else optimizer.step(closure) if way == "closure" else optimizer.step(closure=closure)
+            need(way == "plain" or float(got.detach()) > 0, "the loss is not handed on")
+        need(pruner.step == 3 and pruner.sparsity() >= 0.5, f"{way}: {pruner.step} steps, {pruner.sparsity()}")
+        ends.append(model[4].weight.detach())
+    need(torch.equal(ends[0], ends[1]) and torch.equal(ends[0], ends[2]), "a closure changes what goes")
+
+
+def moved():
+    """A model that becomes another dtype after the pruner was made: what is kept and the dense copy follow."""
+    model = net()
+    said = {"target_sparsity": 0.5, "end_step": 4, "regrow_until": 3, "distillation": {"alpha": 0.5}}
+    pruner = Pruner(model, said)
+    model.double()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    pruner.attach(optimizer)
+    for i in range(3):
+        x, y = batch(i)
+        optimizer.zero_grad()
+        out = model(x.double())
+        pruner.distill(nn.functional.cross_entropy(out, y), out).backward()
+        optimizer.step()
+    need(model[4].weight.dtype == torch.float64 and pruner.distiller.answer.dtype == torch.float64, "it did not follow")
+
+
 def resumed(tests):
     """Stopped at any step, and gone on in another model: the same bits."""
     for kind, regrow in (("magnitude", 0), ("snip_momentum", 6), ("movement", 0), ("magnitude", 6)):
@@ -401,7 +468,7 @@ def one_of_two(rank, which, port, queue):
     try:
         for i, said in enumerate(SETS):
             model = dense_net()
-            # Masks are made before DDP looks at the buffers, and after FSDP2 made its Parameters.
+            # Masks are made after both: DDP has looked at the buffers, FSDP2 has made its Parameters.
             outer = wrapped(model, which)
             masks, weights = steps_of(outer, model, torch.randn(16, 32, generator=torch.Generator().manual_seed(1)).chunk(2)[rank], said)
             queue.put((rank, i, [m.numpy() for m in masks], [w.numpy() for w in weights]))
@@ -686,6 +753,18 @@ def tied_and_unfinished():
     pruner = Pruner(model, {"target_sparsity": 0.5, "sparsity_decay_type": "oneshot"})
     pruner.on_train_begin()
     need(list(pruner.layers) == ["0"] and torch.equal(model[0].weight_mask, model[1].weight_mask), "a tied weight")
+    twice = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 8))
+    twice[1].weight = twice[0].weight
+    said = {"target_sparsity": 0.5, "end_step": 9}
+    pruner = Pruner(twice, {**said, "pruning_configs": [{"op_names": ["0"]}]})
+    need(list(pruner.layers) == ["0", "2"], f"a tied weight in two sets: {list(pruner.layers)}")
+    refused(ValueError, "'1' is named by two", Pruner, twice, {"pruning_configs": [{**said, "op_names": ["0"]}, {**said, "op_names": ["1"]}]})
+    early = Pruner(net(), {**said, "pruning_type": "snip", "regrow_until": 8})
+    need(all(m.open for m in early.layers.values()), "not open")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        early.on_train_end()
+    need(not any(m.open for m in early.layers.values()), "open after training")
     pruner = Pruner(net(), {"target_sparsity": 0.5, "end_step": 10})
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -716,6 +795,9 @@ def main():
     tests.check("masks that were there", masked_before)
     tests.check("optimizers, clipping and autocast", optimizers)
     tests.check("a GradScaler", scaled)
+    tests.check("fused optimizers under a GradScaler", fused)
+    tests.check("closures", closures)
+    tests.check("a model that is moved", moved)
     tests.check("resumed is uninterrupted", resumed, tests)
     for which in ("DDP", "FSDP2"):
         tests.check(f"{which}, 2 processes", two, which)

@@ -32,6 +32,7 @@ def _logits(output: Any) -> torch.Tensor:
 
 class Distiller:
     def __init__(self, model: nn.Module, config: Config, teacher: nn.Module | None):
+        self._own = teacher is None
         if teacher is None:
             if any(hasattr(p, "device_mesh") for p in model.parameters()):
                 raise ValueError("prune: distillation: a sharded model cannot be copied; give the dense one as teacher")
@@ -44,11 +45,21 @@ class Distiller:
     def _see(self, model, args, kwargs, output):
         if not model.training or not torch.is_grad_enabled():
             return None
+        if self._own:
+            self._follow(model)
         with torch.no_grad():
             self.answer = _logits(self.teacher(*args, **kwargs)).detach()
         if isinstance(getattr(output, "loss", None), torch.Tensor):
             output.loss = self.mixed(output.loss, output)
         return None
+
+    def _follow(self, model: nn.Module) -> None:
+        """The copy is where the model is, and of its dtype: the model may have been moved since."""
+        now = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        for name, mine in (*self.teacher.named_parameters(), *self.teacher.named_buffers()):
+            like = now.get(name)
+            if like is not None and (like.device != mine.device or like.dtype != mine.dtype):
+                mine.data = mine.data.to(like.device, like.dtype)
 
     def mixed(self, loss: torch.Tensor, output: Any) -> torch.Tensor:
         mine = _logits(output)

@@ -60,6 +60,12 @@ def _local(x: Any) -> torch.Tensor:
     return x.to_local() if hasattr(x, "to_local") else x
 
 
+def _skips(optimizer: Any) -> bool:
+    """A fused optimizer under a GradScaler that found Inf: step() is called, and does nothing."""
+    found = getattr(optimizer, "found_inf", None)
+    return found is not None and bool(float(found))
+
+
 @dataclasses.dataclass
 class _Layer:
     name: str
@@ -74,7 +80,11 @@ class _Layer:
     def dense(self) -> torch.Tensor:
         """The weight, with what was pruned as it was."""
         weight = _whole(self.module.weight).detach()
-        return weight if self.kept is None else torch.where(self.module.weight_mask, weight, self.kept)
+        return weight if self.kept is None else torch.where(self.module.weight_mask, weight, self.kept.to(weight))
+
+    def seen(self) -> torch.Tensor | None:
+        """The scores, where the weight is now."""
+        return None if self.scores is None else self.scores.to(self.module.weight.device)
 
     def apply(self, mask: torch.Tensor, pattern: str | None) -> None:
         dense = self.dense() if self.kept is not None else None
@@ -105,7 +115,7 @@ class _Set:
         if not schedules.due(s, step) or (sparsity <= 0 and not s.pattern.of):
             return None
         criterion = CRITERIA[s.criterion]
-        scores = {layer.name: layer.scores if criterion.gradient else layer.dense().abs() for layer in self.layers}
+        scores = {layer.name: layer.seen() if criterion.gradient else layer.dense().abs() for layer in self.layers}
         if any(x is None for x in scores.values()):
             missing = next(name for name, x in scores.items() if x is None)
             raise ValueError(f"prune: {missing!r} had no gradient until step {step}, and pruning_type {s.criterion} looks at it; does it train?")
@@ -161,6 +171,10 @@ class Pruner:
     @torch.no_grad()
     def group_lasso_regularize(self, alpha: float | None = None) -> None:
         """Adds alpha w / |w of its block| to the gradient: the weight of small blocks goes to 0. Without alpha: reg_coeff of the config."""
+        self._lasso(alpha, None)
+
+    def _lasso(self, alpha: float | None, scale: torch.Tensor | None) -> None:
+        """scale: what the gradients are multiplied by until a fused optimizer takes it out."""
         for part in self._sets:
             rate = part.settings.lasso if alpha is None else float(alpha)
             if not rate:
@@ -174,6 +188,7 @@ class Pruner:
                     mean, count = unit.pattern.blocks(weight.square())
                     norm = unit.pattern.spread((mean * count).sqrt(), weight.shape).to(weight.dtype)
                     push = torch.where(norm > _TINY, weight / norm.clamp(min=_TINY), 0)
+                    push = push if scale is None else push * scale.to(push.device)
                     _local(grad).add_(_part(push, grad), alpha=rate)
 
     def prune_weights_with_magnitude(self) -> None:
@@ -207,6 +222,9 @@ class Pruner:
         if not self._attached:
             self._begin()
         self.detach()
+        for layer in self._all():
+            for module in layer.modules:
+                module.open = False
         if self.distiller is not None:
             self.distiller.remove()
         late = [part.settings for part in self._sets if self.step < part.settings.end]
@@ -236,10 +254,27 @@ class Pruner:
         self.detach()
         self._begin()
         self._attached = [
-            optimizer.register_step_pre_hook(lambda o, *_: self._before(o)),
-            optimizer.register_step_post_hook(lambda *_: self._next()),
+            optimizer.register_step_pre_hook(self._before_step),
+            optimizer.register_step_post_hook(lambda o, *_: None if _skips(o) else self._next()),
         ]
+        self._open()
         return self
+
+    def _before_step(self, optimizer: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+        """A closure makes the gradients within the step: they are looked at after it. args begin with the optimizer."""
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if closure is None:
+            self._before(optimizer)
+            return None
+
+        def wrapped():
+            loss = closure()
+            self._before(optimizer)
+            return loss
+
+        if "closure" in kwargs:
+            return args, {**kwargs, "closure": wrapped}
+        return (args[0], wrapped, *args[2:]), kwargs
 
     def detach(self) -> None:
         for handle in self._attached:
@@ -263,9 +298,8 @@ class Pruner:
 
     @torch.no_grad()
     def _before(self, optimizer: Any = None) -> None:
-        found = getattr(optimizer, "found_inf", None)
-        if found is not None and float(found):
-            return  # a fused optimizer under a GradScaler, which will not step
+        if _skips(optimizer):
+            return
         scale = getattr(optimizer, "grad_scale", None)
         self._finite()
         for part in self._sets:
@@ -277,11 +311,12 @@ class Pruner:
                 if grad is not None:
                     weight, whole = layer.dense().float(), _whole(grad).float()
                     whole = whole if scale is None else whole / scale
-                    before = torch.zeros_like(weight) if layer.scores is None else layer.scores
+                    before = layer.seen()
+                    before = torch.zeros_like(weight) if before is None else before
                     layer.scores = see(before, weight, whole, part.settings.momentum)
         if any(module.open for layer in self._all() for module in layer.modules):
             self.prune_gradient_with_magnitude()
-        self.group_lasso_regularize()
+        self._lasso(None, scale)
 
     def _finite(self) -> None:
         grads = [(layer.name, layer.module.weight.grad) for layer in self._all() if layer.module.weight.grad is not None]
@@ -319,7 +354,7 @@ class Pruner:
         return 1 - sum(int(mask.sum()) for mask in masks) / max(sum(mask.numel() for mask in masks), 1)
 
     def report(self) -> Report:
-        """A row for each layer: name, shape, pattern, sparsity and the share of the norm of the dense weight that is left."""
+        """A row for each layer: name, shape, pattern, criterion and density."""
         rows = [
             {
                 "name": layer.name,
@@ -389,10 +424,11 @@ def _sets(model: nn.Module, config: Config) -> list[_Set]:
         names = _named(model, found, settings, {} if settings.names else taken)
         for name in names:
             if name in taken:
-                raise ValueError(f"prune: {name!r} is named by two of pruning_configs; let one of them name it")
+                raise ValueError(f"prune: {name!r} is named by two of pruning_configs, or its weight is by another name; let one of them name it")
         units = _units(model, found, names, settings)
         names = [name for unit in units for name in unit.shapes]
-        taken.update(dict.fromkeys(names, i))
+        shared = {other for others in _layers.shared(model).values() if set(others) & set(names) for other in others}
+        taken.update(dict.fromkeys({*names, *shared}, i))
         layers = [_Layer(name, [found[name], *_tied(model, found, name)]) for name in names]
         made.append(_Set(settings, units, layers, f"heads:{settings.target:g}" if settings.heads else str(settings.pattern)))
     return made
