@@ -1,4 +1,4 @@
-"""What the tests of the PyTorch door share: counting results, and asking for errors."""
+"""What the tests of the PyTorch door share: counting results, what cannot run here, and asking for errors."""
 
 import os
 import sys
@@ -11,11 +11,15 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 sys.path.insert(0, os.path.join(ROOT, "python"))  # `import sparta` is the package of this clone, over build/release
 
 
+class NotRun(Exception):
+    """What a check needs is not there; it says what."""
+
+
 class Tests:
-    """Runs named checks, prints `ok NAME` or `not ok NAME` with the reason, and ends with the counts."""
+    """Runs named checks, prints `ok NAME`, `skipped NAME` or `not ok NAME` with the reason, and ends with the counts."""
 
     def __init__(self):
-        self.passed = self.failed = 0
+        self.passed = self.failed = self.skipped = 0
         self.work = tempfile.TemporaryDirectory(prefix="sparta-test-")
         self.only = sys.argv[1:]  # words; a check runs when its name has one of them
 
@@ -27,6 +31,9 @@ class Tests:
             said = function(*arguments, **more)
             self.passed += 1
             print(f"ok {name}" + (f"  {said}" if said else ""), flush=True)
+        except NotRun as why:
+            self.skipped += 1
+            print(f"skipped {name}: {why}", flush=True)
         except Exception as error:
             self.failed += 1
             print(f"not ok {name}: {error}", flush=True)
@@ -35,10 +42,10 @@ class Tests:
 
     def finish(self):
         self.work.cleanup()
-        if not self.passed + self.failed:
+        if not self.passed + self.failed + self.skipped:
             print("no check was run")
             self.failed = 1
-        print(f"{self.passed} passed, {self.failed} failed")
+        print(f"{self.passed} passed, {self.failed} failed" + (f", {self.skipped} skipped" if self.skipped else ""))
         return 1 if self.failed else 0
 
 

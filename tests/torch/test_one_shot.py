@@ -12,7 +12,7 @@ import sys
 import torch
 from torch import nn
 
-from common import Tests, need, refused
+from common import NotRun, Tests, need, refused
 
 from sparta.masked import Masked
 from sparta.patterns import Pattern
@@ -180,7 +180,7 @@ def in_c(tests):
 
     program = os.environ.get("SPARTA")
     if not program:
-        return "not run: SPARTA does not say where the program is"
+        raise NotRun("SPARTA does not say where the program is")
     x = inputs(64, 512)
     path = lambda name: os.path.join(tests.work.name, name)
     torch.onnx.export(net().eval(), (x,), path("net.onnx"), dynamo=True, verbose=False, input_names=["x"], dynamic_shapes={"input": {0: "batch"}})

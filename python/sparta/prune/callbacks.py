@@ -25,15 +25,24 @@ def trainer_callback(pruner: Pruner) -> Any:
     """For transformers.Trainer(callbacks=[...])."""
     from transformers import TrainerCallback
 
+    def folder_of(args, state):
+        return os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
+
     class PruningCallback(TrainerCallback):
         def on_train_begin(self, args, state, control, optimizer=None, **kwargs):
-            resumed = args.resume_from_checkpoint
-            if state.global_step and isinstance(resumed, str):
-                pruner.load_state_dict(torch.load(os.path.join(resumed, _FILE), weights_only=True))
+            if state.global_step:  # it goes on; train(resume_from_checkpoint=True or a path) need not say so in args
+                said = args.resume_from_checkpoint
+                path = os.path.join(said if isinstance(said, str) else folder_of(args, state), _FILE)
+                if not os.path.exists(path):
+                    raise FileNotFoundError(
+                        f"prune: training goes on at step {state.global_step}, and there is no {path}, the pruner's state; "
+                        "say the folder of the checkpoint in TrainingArguments(resume_from_checkpoint=...)"
+                    )
+                pruner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
             pruner.attach(optimizer)
 
         def on_save(self, args, state, control, **kwargs):
-            folder = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
+            folder = folder_of(args, state)
             if state.is_world_process_zero and os.path.isdir(folder):
                 path = os.path.join(folder, _FILE)
                 torch.save(pruner.state_dict(), path + ".new")

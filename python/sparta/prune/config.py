@@ -19,6 +19,7 @@ import dataclasses
 import difflib
 import importlib
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -71,9 +72,14 @@ def _fail(word: str, said: str) -> ValueError:
     return ValueError(f"prune: {word}: {said}")
 
 
+def _quoted(value: Any) -> str:
+    """What YAML makes of numbers without a point."""
+    return "; YAML takes 1e-4 for a text: write 1.0e-4" if isinstance(value, str) and re.fullmatch(r"\d+[eE][-+]?\d+", value) else ""
+
+
 def _share(word: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise _fail(word, f"a number between 0 and 1 is needed, not {value!r}")
+        raise _fail(word, f"a number between 0 and 1 is needed, not {value!r}{_quoted(value)}")
     return float(value)
 
 
@@ -85,7 +91,7 @@ def _count(word: str, value: Any) -> int:
 
 def _positive(word: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-        raise _fail(word, f"a number above 0 is needed, not {value!r}")
+        raise _fail(word, f"a number above 0 is needed, not {value!r}{_quoted(value)}")
     return float(value)
 
 
@@ -114,7 +120,8 @@ def _types(word: str, value: Any) -> tuple[str, ...]:
 
 def _text(word: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise _fail(word, f"a text such as '4x1' is needed, not {value!r}")
+        said = f"; YAML takes 2:4 for 2 minutes and 4: quote it, '{value // 60}:{value % 60}'" if isinstance(value, int) and value >= 60 else ""
+        raise _fail(word, f"a text such as '4x1' is needed, not {value!r}{said}")
     return value.strip()
 
 
@@ -282,8 +289,8 @@ def _contradictions(s: Settings, given: dict[str, Any]) -> None:
         raise _fail("sparsity_decay_type", f"{s.decay!r} contradicts pattern {s.pattern}: n:m has one sparsity, there is nothing between")
     if s.every < 1:
         raise _fail("pruning_frequency", "0: it is a number of steps, at least 1")
-    if s.pattern.of and s.lasso:
-        raise _fail("reg_type", f"group_lasso contradicts pattern {s.pattern}, which has no blocks")
+    if (s.pattern.of or s.heads) and s.lasso:
+        raise _fail("reg_type", f"group_lasso contradicts pattern {'heads' if s.heads else s.pattern}, which has no blocks")
     if "reg_coeff" in given and not s.lasso:
         raise _fail("reg_coeff", "it is given without reg_type: group_lasso")
     if not s.pattern.of and not s.least <= s.target:

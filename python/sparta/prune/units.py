@@ -143,12 +143,13 @@ def _sides(units: list[Unit], scores: Scores, kept: Scores | None, criterion: Cr
 
 
 def _bound(side: _Side, least: float, most: float) -> tuple[torch.Tensor, float]:
-    """Its scores with what must go first and what must stay last, and how many elements may go. At least one block stays."""
+    """Its scores with what must go first and what must stay last, and how many elements may go: up to the block with which
+    the bound is met, as a share is met elsewhere. At least one block stays."""
     order = torch.sort(side.score, stable=True).indices
     upto = side.weight[order].cumsum(0)
     before = upto - side.weight[order]
     must = before < needed(side.unit.elements, least)
-    may = upto <= most * side.unit.elements + 1e-6
+    may = before < needed(side.unit.elements, most)
     may[-1:] = False
     score = side.score.clone()
     score[order[must & may]] = -math.inf
