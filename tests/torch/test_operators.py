@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from common import ROOT, Tests, need, refused  # says where sparta is, before it is imported
+from common import ROOT, NotRun, Tests, need, refused  # says where sparta is, before it is imported
 
 import torch
 from torch.autograd import gradcheck, gradgradcheck
@@ -541,7 +541,7 @@ def nothing_kept_by_infinity():
 def gpu():
     """Where there is no kernel of ours the dense formula runs, gradients and all; arguments on two devices are refused."""
     if not torch.cuda.is_available():
-        return "skipped, no GPU"
+        raise NotRun("no GPU")
     blocks = pattern(ragged=True)
     there = Blocks(blocks.pos.cuda(), blocks.crd.cuda(), blocks.keep.cuda(), blocks.shape, blocks.block)
     x, values, y = numbers(3, blocks.shape[1], grad=True), values_of(blocks, grad=True), numbers(3, blocks.shape[0])

@@ -108,7 +108,8 @@ def _sparsegpt(weight: torch.Tensor, hessian: torch.Tensor, pattern: Pattern) ->
         part, square = w[:, c : c + wide].clone(), u[c : c + wide, c : c + wide]
         if not along and not (0 in pattern.block and not pattern.of):
             worth = part.square() / cost[c : c + wide]
-            stays[:, c : c + wide] = pattern.stays(worth) if pattern.of else _so_many(pattern, worth, needed(w[:, : c + wide].numel(), pattern.sparsity) - gone)
+            need = needed(w[:, : c + wide].numel(), pattern.sparsity) - gone
+            stays[:, c : c + wide] = pattern.stays(worth) if pattern.of else _so_many(pattern, worth, need)
             gone += int((~stays[:, c : c + wide]).sum())
         errors = torch.zeros_like(part)
         for i in range(part.shape[1]):
