@@ -288,7 +288,8 @@ static void fill(const sparta_tensor *t, float with)
 {
     float *x = t->data;
     const int64_t n = x ? sparta_tensor_elements(t) : 0;
-    for (int64_t i = 0; i < n; i++) x[i] = with;
+    if (with == 0 && n) memset(x, 0, (size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n && with != 0; i++) x[i] = with;
 }
 
 /* What sums begin with, or the largest or the smallest of nothing. */
