@@ -1,5 +1,5 @@
 /* Random expressions over operands in random formats, against the same computed index by index: whole numbers, equal to the bit. Kernels are compiled many
- * at a time. Other ones every day: SPARTA_SEED repeats one, SPARTA_CASES asks for more. */
+ * at a time. Other ones every day: SPARTA_SEED repeats one, SPARTA_CASES asks for more. Slow: make test only. */
 #include "special_bed.h"
 #include "format_random.h"
 #include <time.h>
