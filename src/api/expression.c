@@ -20,17 +20,6 @@ struct sparta_expression {
 };
 
 /* ------------------------------------------------------------------ operands */
-static sparta_status find(const sparta_expression *e, const char *name, int *out)
-{
-    const char *names[SP_SPECIAL_OPERANDS];
-    char hint[SP_HINT];
-    *out = name ? sp_special_find(e->s, name) : -1;
-    if (*out >= 0) return SPARTA_OK;
-    for (int i = 0; i < e->s->operands; i++) names[i] = e->s->operand[i].name;
-    return sp_fail(e->cx, SPARTA_E_USAGE, "expression: there is no operand '%s'%s", name ? name : "",
-                   name ? sp_did_you_mean(name, names, e->s->operands, "", hint) : "");
-}
-
 static sparta_status shape(sparta_expression *e, int at, const sparta_tensor *t)
 {
     const sp_special_operand *o = &e->s->operand[at];
@@ -66,7 +55,7 @@ static sparta_status pack(sparta_expression *e, int at, const sparta_expression_
 static sparta_status take_operand(sparta_expression *e, const sparta_expression_operand *given, double limit)
 {
     int at;
-    SP_TRY(find(e, given->name, &at));
+    SP_TRY(sp_special_named(e->s, given->name, &at));
     const sp_special_operand *o = &e->s->operand[at];
     if (e->value[at].name)
         return sp_fail(e->cx, SPARTA_E_USAGE, "expression: %s is given twice", given->name);
@@ -271,7 +260,7 @@ static sparta_status take(sparta_expression *e, const sparta_named_tensor *array
 {
     for (int i = 0; i < n; i++) {
         int at;
-        SP_TRY(find(e, array[i].name, &at));
+        SP_TRY(sp_special_named(e->s, array[i].name, &at));
         const sp_special_operand *o = &e->s->operand[at];
         if (a->of[at]) return sp_fail(e->cx, SPARTA_E_USAGE, "expression: %s is given twice", o->name);
         if (o->written != written)
@@ -305,7 +294,7 @@ sparta_status sparta_expression_types(sparta_expression *e, const sparta_named_t
     SP_TRY(size_run(e, &a));
     for (int i = 0; i < outputs; i++) {
         int at;
-        SP_TRY(find(e, output[i].name, &at));
+        SP_TRY(sp_special_named(e->s, output[i].name, &at));
         output[i].tensor =
             sparta_tensor_view(SPARTA_F32, e->s->operand[at].rank, e->s->operand[at].dim, NULL);
     }

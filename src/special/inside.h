@@ -38,6 +38,7 @@ int sp_special_factors(const sp_special *s, const sp_special_nest *n, int loop, 
 int sp_special_levels(const sp_special *s, const sp_special_use *u); /* row-major: its rank */
 bool sp_special_level_dense(const sp_special_use *u, int level);     /* its position is computed */
 bool sp_special_in_result(const sp_special *s, const sp_special_nest *n, int index);
+bool sp_special_has(const sp_special *s, int access, int index); /* an access an index, alone or in a sum */
 bool sp_special_uses(const sp_special *s, const sp_special_use *u, int index);
 /* Is its element searched for wherever the loops are, and 0 where there is none? */
 static inline bool sp_special_looked_up(const sp_special_use *u)
@@ -58,11 +59,6 @@ static inline const sp_special_use *sp_special_target(const sp_special_nest *n)
 /* A loop over positions that is cut into ranges, and the loop that counts them, each from the other; -1: there is none. */
 int sp_special_counter(const sp_special_nest *n, int segment);
 int sp_special_counted(const sp_special_nest *n, int counter);
-/* May loop `at` be in vectors? NULL, or the reason why not: text in `why`. */
-const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
-const char *sp_special_threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
-/* The same where each has a result of its own. */
-const char *sp_special_cut_refused(const sp_special_nest *n, int at);
 /* Is the sum of the loops from `at` on kept in registers, each with a place? The first such `at`. */
 int sp_special_sums(const sp_special *s, const sp_special_nest *n);
 /* The use whose pattern the result has and in whose positions it is stored: needed, with the same indices; -1: none. */

@@ -318,24 +318,6 @@ static sparta_status check_target(reader *r, const sp_special_access *a)
     return SPARTA_OK;
 }
 
-static bool same_axes(const sp_special_access *a, const sp_special_access *b, int rank)
-{
-    for (int d = 0; d < rank; d++)
-        if (sp_special_plain(&a->axis[d]) < 0 ||
-            sp_special_plain(&a->axis[d]) != sp_special_plain(&b->axis[d]))
-            return false;
-    return true;
-}
-
-static bool in_access(const sp_special *s, int access, int index)
-{
-    const sp_special_access *a = &s->access[access];
-    for (int d = 0; d < s->operand[a->operand].rank; d++)
-        for (int t = 0; t < a->axis[d].n; t++)
-            if (a->axis[d].term[t].loop == index) return true;
-    return false;
-}
-
 /* A statement that reads what it writes works element by element, and in one term: else it would read what it has changed. */
 static sparta_status check_own(reader *r, const sp_special_statement *st, int first)
 {
@@ -346,11 +328,12 @@ static sparta_status check_own(reader *r, const sp_special_statement *st, int fi
         if (a == st->target) continue;
         if (s->access[a].operand == t->operand) {
             own = true;
-            if (!same_axes(t, &s->access[a], s->operand[t->operand].rank))
+            if (!sp_special_same_axes(s, st->target, a))
                 return bad(r, "a statement reads what it writes at other indices; write it under another "
                               "name; before this");
         }
-        for (int i = 0; i < s->indices; i++) sums |= in_access(s, a, i) && !in_access(s, st->target, i);
+        for (int i = 0; i < s->indices; i++)
+            sums |= sp_special_has(s, a, i) && !sp_special_has(s, st->target, i);
     }
     const sp_special_node *root = &s->node[st->root];
     const bool terms = root->kind == SP_TREE_WORD && (root->at == SP_NEST_add || root->at == SP_NEST_sub);

@@ -109,6 +109,8 @@ static bool counts_ranges(const sp_special_loop *l)
 }
 
 /* ------------------------------------------------------------------ tiles */
+static const char *vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
+
 /* Tiles that begin inside of loop `at` have a size, and lanes that need one lie inside of it. */
 static sparta_status check_tiles(const work *w, int at)
 {
@@ -121,7 +123,7 @@ static sparta_status check_tiles(const work *w, int at)
             REFUSE(w, "%s would be cached in %s, and %s", w->s->operand[w->n->use[u].operand].name, l->name,
                    refused);
         if (l->bind != SP_BIND_VECTOR || sp_special_cached(w->n, u) < 0) continue;
-        refused = sp_special_vector_refused(w->s, w->n, at, why);
+        refused = vector_refused(w->s, w->n, at, why);
         if (refused) REFUSE(w, "%s would be in vectors, and %s", l->name, refused);
     }
     return SPARTA_OK;
@@ -460,7 +462,8 @@ static bool on_diagonal(const sp_special *s, const sp_special_nest *n, int index
     return false;
 }
 
-const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160])
+/* May loop `at` be in vectors? NULL, or the reason why not: text in `why`. */
+static const char *vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160])
 {
     const sp_special_loop *l = &n->loop[at];
     if (l->over != SP_OVER_COUNT) return "it goes over stored positions, which are no lanes";
@@ -563,7 +566,7 @@ static sparta_status apply_vectorize(work *w)
     if (w->n->loop[at].over == SP_OVER_SEGMENT) return gather_positions(w, at);
     if (w->step->n > 1) SP_TRY(number(w, w->step->arg[1], 1, SP_SPECIAL_VECTORS, &vectors));
     sp_special_loop *l = &w->n->loop[at], old = *l;
-    const char *refused = sp_special_vector_refused(w->s, w->n, at, why);
+    const char *refused = vector_refused(w->s, w->n, at, why);
     if (refused) REFUSE(w, "%s", refused);
     if (l->bind != SP_BIND_SERIAL) REFUSE(w, "%s is bound already; say vectorize first", l->name);
     l->bind = SP_BIND_VECTOR;
@@ -633,7 +636,7 @@ bool sp_special_temporaries(const sp_special_nest *n)
 }
 
 /* Whoever writes what: can the loop be cut into shares at all? */
-const char *sp_special_cut_refused(const sp_special_nest *n, int at)
+static const char *cut_refused(const sp_special_nest *n, int at)
 {
     const sp_special_loop *l = &n->loop[at];
     if (sp_special_shares(n)) return "another loop is shared by threads already";
@@ -650,10 +653,10 @@ const char *sp_special_cut_refused(const sp_special_nest *n, int at)
 }
 
 /* Each thread does its share of one loop of the result, and all of the others: no element is written by two. */
-const char *sp_special_threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160])
+static const char *threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160])
 {
     const sp_special_loop *l = &n->loop[at];
-    const char *refused = sp_special_cut_refused(n, at);
+    const char *refused = cut_refused(n, at);
     if (refused) return refused;
     if (!sp_special_in_result(s, n, l->digit.index) ||
         (l->fused && !sp_special_in_result(s, n, l->outer.index))) {
@@ -682,8 +685,8 @@ static sparta_status apply_threads(work *w)
     if (w->step->n > 1 && strcmp(w->step->arg[1], "temporaries"))
         REFUSE(w, "'%s' is not known; say threads(%s) or threads(%s,temporaries)", w->step->arg[1],
                w->step->arg[0], w->step->arg[0]);
-    const char *refused = sp_special_threads_refused(w->s, w->n, at, why);
-    const bool resolved = refused && w->step->n > 1 && !sp_special_cut_refused(w->n, at);
+    const char *refused = threads_refused(w->s, w->n, at, why);
+    const bool resolved = refused && w->step->n > 1 && !cut_refused(w->n, at);
     if (refused && !resolved) REFUSE(w, "%s", refused);
     w->n->loop[at].threads = true;
     w->n->loop[at].temporaries = resolved;
@@ -956,7 +959,7 @@ static int best_vector(const sp_special *s, const sp_special_nest *n)
     char why[160];
     int best = -1, best_rank = -1;
     for (int i = 0; i < n->loops; i++) {
-        if (sp_special_vector_refused(s, n, i, why)) continue;
+        if (vector_refused(s, n, i, why)) continue;
         if (!goes_first(s, n, i) && !movable(s, n, i)) continue;
         const int64_t extent = sp_special_extent(n->loop[i].digit);
         int uses = 0;
@@ -1017,7 +1020,7 @@ static int best_threads(const sp_special *s, const sp_special_nest *n)
     int best = -1, best_rank = 0;
     for (int i = 0; i < n->loops; i++) {
         const sp_special_loop *l = &n->loop[i];
-        if (sp_special_threads_refused(s, n, i, why)) continue;
+        if (threads_refused(s, n, i, why)) continue;
         const int rank = l->over == SP_OVER_SEGMENT                                 ? 2
                          : sp_special_extent(l->digit) || l->bind == SP_BIND_VECTOR ? 1
                                                                                     : 3;

@@ -57,13 +57,18 @@ sp_special_digit sp_special_level_digit(const sp_special *s, const sp_special_us
     }
 }
 
-bool sp_special_uses(const sp_special *s, const sp_special_use *u, int index)
+bool sp_special_has(const sp_special *s, int access, int index)
 {
-    const sp_special_access *a = &s->access[u->access];
-    for (int d = 0; d < s->operand[u->operand].rank; d++)
+    const sp_special_access *a = &s->access[access];
+    for (int d = 0; d < s->operand[a->operand].rank; d++)
         for (int t = 0; t < a->axis[d].n; t++)
             if (a->axis[d].term[t].loop == index) return true;
     return false;
+}
+
+bool sp_special_uses(const sp_special *s, const sp_special_use *u, int index)
+{
+    return sp_special_has(s, u->access, index);
 }
 
 bool sp_special_in_result(const sp_special *s, const sp_special_nest *n, int index)
@@ -156,20 +161,22 @@ int sp_special_again(const sp_special_nest *n, int use)
 }
 
 /* ------------------------------------------------------------------ formats */
-static sparta_status no_operand(const sp_special *s, const char *name)
+sparta_status sp_special_named(const sp_special *s, const char *name, int *out)
 {
     const char *names[SP_SPECIAL_OPERANDS];
     char hint[SP_HINT];
+    *out = name ? sp_special_find(s, name) : -1;
+    if (*out >= 0) return SPARTA_OK;
     for (int i = 0; i < s->operands; i++) names[i] = s->operand[i].name;
-    return sp_fail(s->cx, SPARTA_E_USAGE, "expression: there is no operand '%s'%s", name,
-                   sp_did_you_mean(name, names, s->operands, "", hint));
+    return sp_fail(s->cx, SPARTA_E_USAGE, "expression: there is no operand '%s'%s", name ? name : "",
+                   name ? sp_did_you_mean(name, names, s->operands, "", hint) : "");
 }
 
 sparta_status sp_special_format(sp_special *s, const char *operand, const char *format)
 {
     const sp_format *leaf[SP_PARTS];
-    const int at = sp_special_find(s, operand);
-    if (at < 0) return no_operand(s, operand);
+    int at;
+    SP_TRY(sp_special_named(s, operand, &at));
     sp_special_operand *o = &s->operand[at];
     sp_format f;
     SP_TRY(sp_format_parse(s->cx, format, &f));

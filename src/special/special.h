@@ -168,6 +168,8 @@ typedef struct sp_special {
 sparta_status sp_special_parse(sparta_ctx *cx, const char *text, sp_special **out) SP_MUST;
 void sp_special_free(sp_special *s);
 int sp_special_find(const sp_special *s, const char *operand); /* -1: none */
+/* The same, or E_USAGE with what may be meant. */
+sparta_status sp_special_named(const sp_special *s, const char *operand, int *out) SP_MUST;
 /* Store an operand so. A result takes a format of dense levels alone, or that of an operand with the same indices, whose pattern it has. */
 sparta_status sp_special_format(sp_special *s, const char *operand, const char *format) SP_MUST;
 /* Sizes of an operand, or of an index; those of the others follow. */
