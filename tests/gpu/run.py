@@ -23,6 +23,7 @@ from common import _said as said
 import numpy
 
 import sparta
+import sparta.dynamo
 from sparta import _operators as ops
 from sparta import _torch as door
 from sparta.nn import SparseLinear
@@ -1100,6 +1101,9 @@ def around():
     tests.check("a CUDA graph", graph)
     tests.check("autocast", autocast)
     tests.check("torch.compile", compiled)
+    for mode in ("rewrite", "engine"):
+        tests.check(f"torch.compile, backend sparta, {mode}, and its CUDA graph", backend, mode)
+    tests.check("torch.export, and its CUDA graph", exported)
     tests.check("threads", in_threads)
     tests.check("two processes", two_processes)
     tests.check("out of memory", no_memory)
@@ -1164,6 +1168,51 @@ def compiled():
         close(a, b, 1e-5)
     with torch.no_grad():
         close(fast(x), layer(x), 1e-6)
+
+
+def same_when_replayed(run, x, want):
+    """A call captured as a CUDA graph, whose replays see other inputs."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.no_grad(), torch.cuda.stream(side):
+        for _ in range(3):
+            run(x)
+    torch.cuda.current_stream().wait_stream(side)
+    captured = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(captured):
+        y = run(x)
+    for _ in range(3):
+        x.copy_(torch.randn_like(x))
+        captured.replay()
+        with torch.no_grad():
+            close(y, want(x), 1e-5, "replayed")
+
+
+def backend(mode):
+    """What is on a GPU stays there in both modes: engine, which is for the CPU, leaves it to Inductor."""
+    model = perceptron(DEVICE)
+    x = numbers_of(64, 256)
+    sparta.dynamo.register()
+    fast = torch.compile(model, backend="sparta", options={"mode": mode})
+    with torch.no_grad():
+        got = fast(x)
+        need(got.is_cuda, got.device)
+        close(got, model(x), 1e-5)
+    same_when_replayed(fast, x, model)
+    if mode == "rewrite":
+        wanted = [torch.autograd.grad(run(x).square().sum(), list(model.parameters())) for run in (fast, model)]
+        for a, b in zip(*wanted):
+            close(a, b, 1e-4)
+
+
+def exported():
+    model, x = perceptron(DEVICE), numbers_of(64, 256)
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(model, (x,)), file)
+    file.seek(0)
+    again = torch.export.load(file).module()
+    close(again(x), model(x), 1e-5)
+    same_when_replayed(again, x, model)
 
 
 def in_threads():
