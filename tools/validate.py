@@ -52,6 +52,7 @@ IMAGES = ("2x1:0.7", "4x1:0.8", "4x1:0.9", "1x1:0.9", "2:4", "2:4@out")
 TEXT = ("4x1:0.8", "4x1:0.9", "2:4", "16x4:0.85")
 ONE_SHOT = tuple(f"{method} {pattern}" for pattern in ("2:4", "1x1:0.5") for method in ("magnitude", "wanda", "sparsegpt"))
 SEEN = 256  # rows that one-shot methods see
+SWAPPED = 0.1  # of the words of a sentence, while MiniLM learns
 SHARES = (0.65, 0.1)  # of training and validation; the rest is the test's
 
 
@@ -86,7 +87,7 @@ TASKS = {
     "ResNet on MNIST": Task("mnist", lambda _: resnet(2), 12, 2e-3, IMAGES + ONE_SHOT, ("0", "7"), 32, large=True),
     "DLRM on diamonds": Task("diamonds", lambda _: Recommender(), 4, 2e-3, ("16x4:0.85", *ONE_SHOT), ("bottom.0", "top.4"), 2048, 128),
     "character transformer on names": Task("names", lambda _: Letters(), 15, 5e-4, (*TEXT, "heads:0.5", *ONE_SHOT), ("head",), 32, 128, True),
-    "MiniLM on sentences": Task("sentences", minilm, 12, 4e-4, TEXT + ONE_SHOT, (), 32, 128, True),
+    "MiniLM on sentences": Task("sentences", minilm, 6, 4e-4, TEXT + ONE_SHOT, (), 32, 128, True),
 }
 
 
@@ -152,7 +153,7 @@ def train(task, model, fit, epochs, seed, pattern="", recipe="", teacher=None):
         for rows in torch.randperm(len(y), device=y.device).split(task.batch):
             optimizer.zero_grad()
             if task.sentences:
-                loss = same_states(model, teacher, *(part[rows] for part in x))
+                loss = same_states(model, teacher, *swapped(x[0][rows], x[1][rows], len(model.word.weight)))
             else:
                 out = call(model, x, rows)
                 loss = F.cross_entropy(out, y[rows])
@@ -163,6 +164,12 @@ def train(task, model, fit, epochs, seed, pattern="", recipe="", teacher=None):
     if pruner:
         pruner.on_train_end()
     return model.eval()
+
+
+def swapped(ids, mask, words):
+    """Some words, each another: the dense model has an answer to any text, and names that nobody trained on have words that are rare."""
+    other = torch.rand(mask.shape, device=mask.device) < SWAPPED
+    return torch.where(other & (mask > 0), torch.randint_like(ids, words), ids), mask
 
 
 def same_states(model, teacher, ids, mask):

