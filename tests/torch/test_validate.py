@@ -1,0 +1,146 @@
+"""tools/validate.py without its data: what it chooses by, what it writes, what it splits, that its BERT is transformers' and that a row goes all the way."""
+
+import json
+import os
+import sys
+import types
+import warnings
+
+import numpy as np
+import torch
+
+from common import ROOT, NotRun, Tests, need
+
+import sparta
+
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+import validate
+import validate_data
+import validate_models
+import validate_page
+
+tests = Tests()
+warnings.simplefilter("ignore")
+
+
+def rows(pattern, recipe, *seeds):
+    """Of (validation, test) by seed."""
+    key = {"task": "t", "pattern": pattern, "recipe": recipe, "density": 0.5, "seconds": 1, "device": "cpu"}
+    return [{**key, "seed": i, "validation": v, "test": t} for i, (v, t) in enumerate(seeds)]
+
+
+def chooses():
+    """By validation sets, never by test sets; of those with all seeds; of equals the simplest."""
+    found = validate_page.Results(rows("4x1:0.9", "local", (0.9, 0.5), (0.9, 0.5)) + rows("4x1:0.9", "global", (0.8, 0.99), (0.8, 0.99))).of("t")
+    need(found.chosen("4x1:0.9") == "local", "chosen by test")
+    found = validate_page.Results(rows("2:4", "local", (0.9, 0.5), (0.8, 0.5)) + rows("2:4", "local distilled", (1.0, 0.5))).of("t")
+    need(found.chosen("2:4") == "local", "chosen by fewer seeds")
+    found = validate_page.Results(rows("2:4", "global distilled", (0.9, 0.5)) + rows("2:4", "local", (0.9, 0.6)) + rows("2:4", "global", (0.9, 0.7))).of("t")
+    need(found.chosen("2:4") == "local", "of equals not the simplest")
+    need(found.chosen("4x1:0.9") is None, "chosen of nothing")
+
+
+def writes():
+    """What holds, what does not, what is refused, what was not run; a line that was cut off is left out."""
+    path, page = os.path.join(tests.work.name, "rows.jsonl"), os.path.join(tests.work.name, "page.md")
+    told = rows("dense", "dense", (0.9, 0.9), (0.9, 0.92)) + rows("4x1:0.8", "local", (0.9, 0.905), (0.9, 0.9)) + rows("4x1:0.9", "global", (0.9, 0.89), (0.9, 0.89))
+    told += [{"task": "t", "pattern": "wanda 2:4", "recipe": "one-shot", "seed": 0, "refused": "not so"}]
+    told += [{"task": "t", "pattern": "4x1:0.8", "recipe": "local", "faster": 3.0, "ms": 1.0, "dense_ms": 3.0, "unaccelerated": 0.9, "why": "no kernels"}]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(map(json.dumps, told)) + '\n{"task": "t", "pattern": "2:4"')
+    task = types.SimpleNamespace(sentences=False, timed=32, patterns=("4x1:0.8", "4x1:0.9", "2:4", "wanda 2:4"))
+    validate_page.write(page, validate_page.read([path]), {"t": task, "u": task}, ("wanda 2:4",))
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    for line in (
+        "Dense: 0.9100 (0.9000, 0.9200).",
+        "| 4x1:0.8 | 0.500 | local | 0.9025 | -0.0075 | yes | 2 | 3.00 (1.000 ms, dense 3.000) |",
+        "| 4x1:0.9 | 0.500 | global | 0.8900 | -0.0200 | no | 2 | not run |",
+        "| 2:4 | not run |",
+        "| wanda 2:4 | refused: not so |",
+        "90.0 % of the package's work runs on the references, dense and pruned: no kernels.",
+        "## u\n\nnot run",
+    ):
+        need(line in text, f"the page lacks {line!r}:\n{text}")
+
+
+def configs():
+    """Every pattern and recipe is one that sparta.prune reads."""
+    count = 0
+    for task in validate.TASKS.values():
+        for pattern in task.patterns:
+            for recipe in validate.recipes(task, pattern):
+                if pattern not in validate.ONE_SHOT:
+                    said = sparta.prune.read(validate.config(pattern, recipe, task.excluded, 100, not task.sentences))
+                    need(bool(said.distill) == ("distilled" in recipe), f"{pattern} {recipe}: distillation")
+                    need(said.sets[0].scope == recipe.split()[0] or validate.groups(pattern), f"{pattern} {recipe}: scope")
+                    count += 1
+    return f"{count} of them"
+
+
+def frames():
+    """The slots of sentences are kinds that names have, and a name is for one part alone."""
+    by = {(kind, lang, part): [f"{kind}{lang}{part}"] for kind in ("language", "country", "currency", "script") for lang in range(2) for part in range(3)}
+    for seed in range(50):
+        text = validate_data.frames(validate_data.random.Random(seed), by, seed % 2, seed % 3)
+        need("{" not in text and f"{seed % 2}{seed % 3}" in text, text)
+    parts = [validate_data.part_of(f"name {i}") for i in range(1000)]
+    need(all(parts.count(i) > 50 for i in range(3)), "a part of names is empty")
+
+
+def bert():
+    """The weights of a BERT of transformers, of random numbers: the same embeddings."""
+    try:
+        import transformers
+    except ImportError:
+        raise NotRun("no transformers") from None
+    torch.manual_seed(0)
+    sizes = dict(vocab_size=50, hidden_size=48, num_hidden_layers=2, num_attention_heads=12, intermediate_size=192, max_position_embeddings=64)
+    theirs = transformers.BertModel(transformers.BertConfig(**sizes), add_pooling_layer=False).eval()
+    words = torch.arange(3, 40)
+    mine = validate_models.Sentences(len(words), width=48, layers=2).eval()
+    mine.load_state_dict(validate_models.renamed(dict(theirs.state_dict()), words))
+    ids, mask = torch.randint(0, len(words), (4, 9)), torch.ones(4, 9)
+    mask[1:, 5:] = 0
+    with torch.no_grad():
+        state = theirs(input_ids=words[ids], attention_mask=mask.long()).last_hidden_state
+        wanted = torch.nn.functional.normalize((state * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True), dim=1)
+        apart = float((mine(ids, mask) - wanted).abs().max())
+    need(apart < 1e-5, f"{apart} apart")
+    return f"{apart:.1e} apart"
+
+
+def whole():
+    """Random digits: splits are apart, a row of each kind is made, what is saved for timing has its zeros, and what is done is not done again."""
+    folder = os.path.join(tests.work.name, "data")
+    os.makedirs(folder)
+    dice = np.random.default_rng(0)
+    x = dice.integers(0, 17, (400, 1, 8, 8)).astype(np.uint8)
+    x[:, 0, 0, 0] = np.arange(400) % 17
+    validate_data.save(folder, "digits", {"x": x, "most": 16, "y": dice.integers(0, 10, 400)})
+    task = validate.TASKS["MLP on digits"]
+    parts = validate.prepared(task, folder, 0, "cpu")
+    need([len(y) for _, y in parts] == [260, 40, 100], "shares")
+    seen = [p[0][0].flatten(1) for p in parts]
+    need(len(torch.cat(seen).unique(dim=0)) == len(np.unique(x.reshape(400, -1), axis=0)), "splits share rows")
+    o = validate.Options(folder, tests.work.name, "cpu", True)
+    need(validate.job("begin", "MLP on digits", 0, "dense", "dense", o)["device"] == "cpu", "device")
+    for pattern, recipe in (("4x1:0.9", "global distilled"), ("2:4", "local"), ("sparsegpt 1x1:0.5", "one-shot")):
+        row = validate.job("row", "MLP on digits", 0, pattern, recipe, o)
+        need({"validation", "test", "density", "seconds"} <= set(row), f"{pattern}: {row}")
+        model = validate.saved(task, o, "MLP on digits", pattern, recipe)
+        weights = [m.weight for name, m in model.named_modules() if hasattr(m, "weight") and name not in task.excluded]
+        density = sum(int((w != 0).sum()) for w in weights) / sum(w.numel() for w in weights)
+        need(abs(density - row["density"]) < 0.01, f"{pattern}: {density} saved, {row['density']} trained")
+    kept = validate.Kept(os.path.join(tests.work.name, "kept.jsonl"))
+    kept.add(row)
+    need(validate.key_of(row) in validate.Kept(kept.path).done, "a row that is kept is not known as done")
+
+
+tests.check("the recipe is chosen by validation", chooses)
+tests.check("the page", writes)
+tests.check("configs", configs)
+tests.check("sentences", frames)
+tests.check("BERT is transformers'", bert)
+tests.check("a task of random digits", whole)
+sys.exit(tests.finish())
