@@ -338,7 +338,7 @@ def train_all(names, o, kept, args):
             elif rows:
                 submit("begin", name, seed, "dense", "dense", rows)
         while open_:
-            for done in futures.wait(open_, timeout=max(end - time.monotonic(), 0.1), return_when=futures.FIRST_COMPLETED).done:
+            for done in futures.wait(open_, timeout=min(max(end - time.monotonic(), 0.1), 60), return_when=futures.FIRST_COMPLETED).done:
                 then = open_.pop(done)
                 try:
                     kept.add(done.result())
@@ -440,11 +440,16 @@ def main():
         validate_data.export(args.export_data)
         return 0
     if args.merge:
+        missing = [path for path in args.merge if not os.path.exists(path)]
+        if missing:
+            sys.exit(f"validate: there is no {missing[0]}; {args.write} stays as it is")
         validate_page.write(args.write, validate_page.read(args.merge), TASKS, ONE_SHOT)
         return 0
     names = [name for name in TASKS if args.only in name]
     if not names:
         sys.exit(f"validate: no task has {args.only!r} in its name; there are {', '.join(TASKS)}")
+    for name in names:
+        validate_data.load(args.data, TASKS[name].data)  # says at once what is missing
     device = ("cuda" if torch.cuda.is_available() else "cpu") if args.device == "auto" else args.device
     args.work, args.repeats = (os.path.join(args.work, "quick"), 1) if args.quick else (args.work, args.repeats)
     os.makedirs(args.work, exist_ok=True)
