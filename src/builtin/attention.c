@@ -13,13 +13,14 @@
  *
  * That of domain "sparta" (builtin.h) is the same on (B, S, heads*D), without a past. The last query stands at the last key, and
  * attributes left and right say how many keys before and after its own place a query sees; a mask may be that of several items, which it
- * then repeats for; with nan_to_zero=1 a probability that is NaN counts as 0. */
+ * then repeats for; with nan_to_zero=1 a probability that is NaN counts as 0; a list says which blocks of keys are there (route.h). */
 #include "builtin/heads.h"
 #include "builtin/line.h"
+#include "builtin/route.h"
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_K, PAST_V, NONPAD }; /* inputs */
-enum { Y, PRESENT_K, PRESENT_V, SCORES };       /* outputs */
+enum { Q, K, V, MASK, PAST_K, PAST_V, NONPAD, LIST = PAST_K }; /* inputs; LIST: of domain "sparta" */
+enum { Y, PRESENT_K, PRESENT_V, SCORES };                      /* outputs */
 
 typedef struct attention {
     const sp_op_args *args;
@@ -30,6 +31,8 @@ typedef struct attention {
     int64_t place;       /* of query 0 among the keys: those from left before it to right after it are seen */
     int64_t left, right; /* -1: all of them */
     double hidden;       /* score of those that are not */
+    const int32_t *list; /* (B, heads, blocks of queries, room): blocks of keys that are seen; NULL: all */
+    int64_t block, room;
     double scale, softcap;
     int mode;
     bool nan_to_zero;
@@ -75,6 +78,20 @@ static double bias(const attention *a, const int64_t at[3], int64_t t)
     return m->dtype != SPARTA_BOOL ? v : v != 0 ? 0 : -INFINITY;
 }
 
+/* Keys of blocks that are not listed for a query are not there. */
+static void hide_unlisted(const attention *a, const int64_t at[3])
+{
+    const int64_t blocks = sp_route_blocks(a->total, a->block), rows = sp_route_blocks(a->q.dim[2], a->block);
+    const int32_t *list = a->list + ((at[0] * a->q.dim[1] + at[1]) * rows + at[2] / a->block) * a->room;
+    int64_t t = 0, last = -1;
+    for (int64_t i = 0; i < a->room; i++) {
+        if (!sp_route_lists(list[i], blocks, &last)) continue;
+        for (; t < list[i] * a->block; t++) a->score[t] = -INFINITY;
+        t = SP_MIN((list[i] + 1) * a->block, a->total);
+    }
+    for (; t < a->total; t++) a->score[t] = -INFINITY;
+}
+
 /* Is key t outside of the window of query s? */
 static bool outside(const attention *a, int64_t s, int64_t t)
 {
@@ -109,6 +126,7 @@ static void attend(const attention *a, const int64_t at[3])
     report(a, 1, at);
     for (int64_t t = 0; t < a->total; t++)
         a->score[t] = outside(a, at[2], t) ? a->hidden : a->score[t] + bias(a, at, t);
+    if (a->list) hide_unlisted(a, at);
     report(a, 2, at);
     sp_line_softmax(a->score, a->total);
     for (int64_t t = 0; a->nan_to_zero && t < a->total; t++)
@@ -199,7 +217,7 @@ static sparta_status take_repeated_mask(sparta_ctx *cx, attention *a)
     return take_mask(cx, a, some ? m->dim[0] : batch, a->total);
 }
 
-static sparta_status view_all(sparta_ctx *cx, attention *a, int64_t heads, int64_t groups)
+static sparta_status view_all(sparta_ctx *cx, attention *a, int64_t heads, int64_t groups, bool onnx)
 {
     const sp_op_args *args = a->args;
     SP_TRY(sp_view_heads(cx, "Attention", &args->in[Q], heads, &a->q));
@@ -207,7 +225,7 @@ static sparta_status view_all(sparta_ctx *cx, attention *a, int64_t heads, int64
     SP_TRY(sp_view_heads(cx, "Attention", &args->in[V], groups, &a->part[1]));
     SP_TRY(sp_view_heads(cx, "Attention", &args->out[Y], heads, &a->y));
     for (int i = 0; i < 2; i++)
-        a->past[i] = sp_op_has(args, PAST_K + i) ? args->in[PAST_K + i] : (sparta_tensor){.rank = -1};
+        a->past[i] = onnx && sp_op_has(args, PAST_K + i) ? args->in[PAST_K + i] : (sparta_tensor){.rank = -1};
     a->before = a->past[0].rank == 4 ? a->past[0].dim[2] : 0;
     a->total = a->before + a->part[0].dim[2];
     a->scale = a->q.dim[3] ? 1 / sqrt((double)a->q.dim[3]) : 1;
@@ -219,7 +237,7 @@ sparta_status sp_builtin_OnnxAttention(sparta_ctx *cx, const sp_op_args *args)
 {
     attention a = {.args = args, .softcap = (double)sp_attr_float(args->attrs, "softcap", 0)};
     SP_TRY(view_all(cx, &a, sp_attr_int(args->attrs, "q_num_heads", 0),
-                    sp_attr_int(args->attrs, "kv_num_heads", 0)));
+                    sp_attr_int(args->attrs, "kv_num_heads", 0), true));
     SP_TRY(take_short_mask(cx, &a));
     a.mode = (int)sp_attr_int(args->attrs, "qk_matmul_output_mode", 0);
     a.place = a.before;
@@ -228,6 +246,21 @@ sparta_status sp_builtin_OnnxAttention(sparta_ctx *cx, const sp_op_args *args)
     a.right = sp_attr_int(args->attrs, "is_causal", 0) ? 0 : -1;
     SP_TRY(attend_all(cx, &a));
     for (int i = 0; i < 2; i++) SP_TRY(put_present(cx, &a, i));
+    return SPARTA_OK;
+}
+
+static sparta_status take_list(sparta_ctx *cx, attention *a)
+{
+    const sparta_tensor *list = &a->args->in[LIST];
+    if (!sp_op_has(a->args, LIST)) return SPARTA_OK;
+    a->block = sp_attr_int(a->args->attrs, "block", 1);
+    if (a->block < 1 || list->rank != 4 || list->dtype != SPARTA_I32 || !sp_tensor_contiguous(list) ||
+        list->dim[0] != a->q.dim[0] || list->dim[1] != a->q.dim[1] ||
+        list->dim[2] != sp_route_blocks(a->q.dim[2], a->block))
+        return sp_fail(cx, SPARTA_E_SHAPE, "Attention: the list is not one of blocks of %lld queries",
+                       (long long)a->block);
+    a->list = list->data;
+    a->room = list->dim[3];
     return SPARTA_OK;
 }
 
@@ -240,8 +273,9 @@ sparta_status sp_builtin_Attention(sparta_ctx *cx, const sp_op_args *args)
                    .right = sp_attr_int(args->attrs, "right", -1),
                    .hidden = (double)sp_attr_float(args->attrs, "hidden", -INFINITY),
                    .nan_to_zero = sp_attr_int(args->attrs, "nan_to_zero", 0) != 0};
-    SP_TRY(view_all(cx, &a, heads, sp_attr_int(args->attrs, "kv_heads", heads)));
+    SP_TRY(view_all(cx, &a, heads, sp_attr_int(args->attrs, "kv_heads", heads), false));
     SP_TRY(take_repeated_mask(cx, &a));
+    SP_TRY(take_list(cx, &a));
     a.place = a.total - a.q.dim[2];
     return attend_all(cx, &a);
 }

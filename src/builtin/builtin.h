@@ -19,7 +19,7 @@
  *   Linear(x, w, bias?, residual?)      y = x w^T, then the words of its epilogue in order
  *       x (..., K), w (N, K), or (K, N) when attribute transposed=0 ... see below; bias (N), residual (..., N)
  *       attributes: transposed: int, 1 when w is (N, K), 0 when (K, N);  epilogue: string, "bias gelu", "bias add relu" (epilogue.h)
- *   Attention(q, k, v, mask?)           softmax(cap(scale q k^T) + mask) v for each head
+ *   Attention(q, k, v, mask?, list?)    softmax(cap(scale q k^T) + mask) v for each head
  *       q (B, S, heads*E), k (B, T, kv_heads*E), v (B, T, kv_heads*D), y (B, S, heads*D); mask broadcastable to (B, heads, S, T), float, added;
  *       its first of four dims may be a part of B as well: the masks of so many items, again and again
  *       attributes: heads: int; kv_heads: int, heads when it is not there: heads / kv_heads heads of q, one after the other, share one
@@ -28,6 +28,8 @@
  *       their scores are hidden: float, -inf when it is not there, whatever the mask says of them.
  *       A row whose every score is -inf is NaN, as IEEE says, unless nan_to_zero: int
  *       is 1: then probabilities that are NaN count as 0, and such a row is 0 (what sdpa's exporters write as Where(IsNaN(p), 0, p)).
+ *       list (B, heads, blocks of queries, n) i32, as Route makes it: block i of `block` queries (attribute: int) sees the blocks of keys whose numbers
+ *       stand there, and no others: their scores are -inf. Numbers that do not ascend or are too large do not count.
  *   Embed(table0, ids0, table1, ids1, ...)   y = sum of table_i[ids_i], the ids broadcast against each other
  *       table_i (V_i, H) f32, ids_i integers; y (broadcast of all ids' dims..., H); a negative id counts from the end, as Gather's
  *       attribute column: int; when it is there, one element of the last dim of each ids counts, the others are another table's
@@ -40,6 +42,14 @@
  *       no others (bands); function: string, one that was registered with the context (functions.c) says which of the line may stay.
  *       expect: float, the share of elements that is thought to be there, which changes no answer: what products that read y are timed with;
  *       0: as many as keep lets through
+ *   Sparsify(x, q, k)                   the same of pairs: y = x where row and column stay, -inf elsewhere
+ *       x (..., S, T), q (..., S, E), k (..., E, T): of each `block` rows those `keep` blocks of columns stay that Route would list, with what x holds
+ *       as its mask; attributes: block, keep, own: int
+ *   Route(q, k, mask?)                  which blocks of keys each block of queries goes to: a list for Attention (route.h)
+ *       q (B, S, heads*E), k (B, T, kv_heads*E), mask as Attention's; y (B, heads, ceil(S / block), min(keep + own, ceil(T / block))) i32, ascending, -1
+ *       behind the last number. Those `keep` blocks of keys whose means are most alike to that of the queries, as dot products are, and where own is
+ *       1 (S is T then) the block of the same number. Blocks that mask and window hide from all of the queries are left out, unless all are.
+ *       attributes: block, keep: int, at least 1; own: int; heads, kv_heads, left, right: as Attention's
  *   Interact(v0, v1, ..., dots)         y[b, p] = v_i[b] . v_j[b] for (i, j) = dots[p], as recommenders cross their features
  *       v_i (B, D), dots (P, 2) integers; y (B, P); attribute keep: int, a vector that stands before the dots: y (B, D + P)
  */

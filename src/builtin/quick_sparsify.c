@@ -95,7 +95,7 @@ sparta_status sp_quick_Sparsify(sparta_ctx *cx, const sp_op_args *args, bool *do
     const sparta_tensor *x = &args->in[0], *y = &args->out[0];
     float above = sp_attr_float(args->attrs, "above", 0);
     if (!sp_quick_floats(x) || !sp_quick_floats(y) || !sp_tensor_contiguous(x) || !sp_tensor_contiguous(y) ||
-        x->rank < 1 || !(above >= 0) || *sp_attr_string(args->attrs, "function", "") ||
+        x->rank < 1 || args->n_in > 1 || !(above >= 0) || *sp_attr_string(args->attrs, "function", "") ||
         x->dim[x->rank - 1] > UINT32_MAX)
         return SPARTA_OK;
     const int64_t n = x->dim[x->rank - 1];

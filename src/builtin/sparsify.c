@@ -1,7 +1,8 @@
-/* Sparsify: what stays of each line along the last axis (builtin.h). An element is there unless it is 0, its magnitude is below attribute
+/* Sparsify: what stays of each line along the last axis (builtin.h); of three operands, which pairs of rows and columns do (route.h). An element is there unless it is 0, its magnitude is below attribute
  * above, it lies outside of the band, or a function of the caller's says so; where more are there than attribute keep allows, the largest magnitudes
  * stay. */
 #include "builtin/functions.h"
+#include "builtin/route.h"
 #include "builtin/view.h"
 #include <math.h>
 #include <stdlib.h>
@@ -77,8 +78,89 @@ static sparta_status begin_asking(sparta_ctx *cx, const sp_attrs *attrs, int64_t
     return out->value && out->keep ? SPARTA_OK : sp_ctx_status(cx);
 }
 
+/* ------------------------------------------------------------------ pairs */
+
+/* Matrix i of a tensor, counted over all dims but the last two. */
+static sparta_tensor matrix_of(const sparta_tensor *t, int64_t i)
+{
+    int64_t at = 0;
+    for (int d = t->rank - 3; d >= 0; d--) {
+        at += i % t->dim[d] * t->stride[d];
+        i /= t->dim[d];
+    }
+    sparta_tensor all = sp_view_tail(t, t->rank - 2);
+    return sp_view_at(&all, at);
+}
+
+static sparta_tensor turned(sparta_tensor m)
+{
+    return (sparta_tensor){.dtype = m.dtype,
+                           .rank = 2,
+                           .dim = {m.dim[1], m.dim[0]},
+                           .stride = {m.stride[1], m.stride[0]},
+                           .data = m.data};
+}
+
+static int64_t matrices(const sparta_tensor *t)
+{
+    int64_t n = 1;
+    for (int d = 0; d < t->rank - 2; d++) n *= t->dim[d];
+    return n;
+}
+
+/* x where it is listed, -inf elsewhere. */
+static void put_listed(const sp_route *r, const sparta_tensor *y)
+{
+    const sparta_tensor *x = &r->seen;
+    for (int64_t s = 0; s < x->dim[0]; s++) {
+        const int32_t *list = r->list + s / r->block * r->room;
+        for (int64_t t = 0; t < x->dim[1]; t++)
+            sp_element_set(y->dtype, y->data, s * y->stride[0] + t * y->stride[1], -INFINITY);
+        for (int64_t i = 0; i < r->room && list[i] >= 0; i++)
+            for (int64_t t = list[i] * r->block; t < SP_MIN(x->dim[1], (list[i] + 1) * r->block); t++)
+                sp_builtin_move(y->data, s * y->stride[0] + t * y->stride[1], x->data,
+                                s * x->stride[0] + t * x->stride[1], sparta_dtype_size(x->dtype));
+    }
+}
+
+/* One matrix after the other. */
+static sparta_status sparsify_pairs(sparta_ctx *cx, const sp_op_args *args)
+{
+    const sparta_tensor *x = &args->in[0], *q = &args->in[1], *k = &args->in[2], *y = &args->out[0];
+    const int64_t n = x->rank < 2 ? 0 : matrices(x);
+    SP_TRY(sp_route_check(cx, "Sparsify", args->attrs));
+    if (x->rank < 2 || q->rank < 2 || k->rank < 2 || matrices(q) != n || matrices(k) != n ||
+        q->dim[q->rank - 2] != x->dim[x->rank - 2] || k->dim[k->rank - 1] != x->dim[x->rank - 1] ||
+        q->dim[q->rank - 1] != k->dim[k->rank - 2])
+        return sp_fail(cx, SPARTA_E_SHAPE, "Sparsify: rows and columns of x are not those of q and k");
+    sp_route r = {.left = -1,
+                  .right = -1,
+                  .block = sp_attr_int(args->attrs, "block", 1),
+                  .keep = sp_attr_int(args->attrs, "keep", 0),
+                  .own = sp_attr_int(args->attrs, "own", 0) != 0};
+    const int64_t columns = sp_route_blocks(x->dim[x->rank - 1], r.block),
+                  rows = sp_route_blocks(x->dim[x->rank - 2], r.block);
+    size_t bytes;
+    r.room = r.keep < columns ? SP_MIN(r.keep + r.own, columns) : columns;
+    r.q = matrix_of(q, 0), r.k = turned(matrix_of(k, 0));
+    SP_TRY(sp_route_scratch(cx, &r, &bytes));
+    void *scratch = sp_alloc_array(cx, bytes + 1, 1);
+    r.list = scratch ? sp_alloc_array(cx, (size_t)rows + 1, (size_t)(r.room + 1) * sizeof *r.list) : NULL;
+    sparta_status status = r.list ? SPARTA_OK : sp_ctx_status(cx);
+    for (int64_t i = 0; i < n && !status; i++) {
+        const sparta_tensor to = matrix_of(y, i);
+        r.q = matrix_of(q, i), r.k = turned(matrix_of(k, i)), r.seen = matrix_of(x, i);
+        sp_route_head(&r, scratch);
+        put_listed(&r, &to);
+        status = sp_check_cancel(cx);
+    }
+    sp_free(cx, r.list), sp_free(cx, scratch);
+    return status;
+}
+
 sparta_status sp_builtin_Sparsify(sparta_ctx *cx, const sp_op_args *args)
 {
+    if (sp_op_has(args, 1) && sp_op_has(args, 2)) return sparsify_pairs(cx, args);
     const sparta_tensor *x = &args->in[0], *y = &args->out[0];
     const int64_t keep = sp_attr_int(args->attrs, "keep", 0);
     const double above = (double)sp_attr_float(args->attrs, "above", 0);

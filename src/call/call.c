@@ -102,5 +102,11 @@ void sp_call_ops(const sp_call *c, double *real, double *dense)
     const sp_operand *w = &j->in[1];
     const sparta_tensor *y = &j->out[0].tensor;
     *dense = 2 * p->multiplies(&j->node->attrs, &j->in[0].tensor, &w->tensor, y);
+    if (c->kernel == &sp_panel_attention_skip) { /* as much as a list has room for */
+        const double block = (double)sp_attr_int(&j->node->attrs, "block", 1),
+                     keys = (double)w->tensor.dim[1];
+        *real = *dense * SP_MIN(1, block * (double)j->in[4].tensor.dim[3] / SP_MAX(keys, 1));
+        return;
+    }
     *real = w->layout == SP_LAYOUT_PACKED ? 2 * (double)sp_panel_tokens(y) * weights_of(j) : *dense;
 }

@@ -56,6 +56,7 @@ static sparta_status choose_other(lowering *l, lower_node *ln)
     sparta_status s = sp_recall_key(l->cx, &bed, l->target[SP_DEVICE_CPU], false, &key);
     if (s == SPARTA_OK && sp_map_get(l->alike, sp_text_str(&key), &at)) {
         memcpy(ln->way, l->node[at].way, sizeof ln->way);
+        ln->dense_us = l->node[at].dense_us, ln->sparse_us = l->node[at].sparse_us;
     } else if (s == SPARTA_OK) {
         const char *kept = sp_arena_string(l->arena, sp_text_str(&key));
         s = kept ? sp_lower_contest(l, ln) : sp_ctx_status(l->cx);
@@ -67,7 +68,7 @@ static sparta_status choose_other(lowering *l, lower_node *ln)
     ln->us = way->us;
     memcpy(ln->point, way->point, sizeof ln->point);
     ln->tried = false;
-    ln->sparse_us = ln->dense_us = 0;
+    if (!sp_implement_listed(ln->node, NULL, NULL)) ln->sparse_us = ln->dense_us = 0; /* no reason has them */
     ln->source[0] = 0;
     if (s == SPARTA_OK || s == SPARTA_E_MEMORY || s == SPARTA_E_CANCELLED) return s;
     sp_note(l->cx, "%s: it was not timed: %s", ln->node->name, sparta_message(l->cx));
@@ -77,14 +78,17 @@ static sparta_status choose_other(lowering *l, lower_node *ln)
 
 static sparta_status choose(lowering *l, lower_node *ln)
 {
+    const bool dense = l->request->options.dense_only;
     SP_TRY(sp_lower_pin(l->cx, l->request->obeyed, ln->node, &ln->pin));
     SP_TRY(sp_lower_asked(l->cx, ln, l->target[SP_DEVICE_CPU], l->request->options.limit));
     if (ln->task.mask && sp_implement_tokens(ln->node->in[0]))
         SP_TRY(sp_lower_contest(l, ln));
-    else if (sp_lower_first(&ln->task)->kernel)
+    else if (sp_lower_first(&ln->task, dense)->kernel)
         SP_TRY(choose_other(l, ln));
     if (ln->pin && (!ln->im || !sp_lower_meets(ln->pin, ln->im))) return sp_lower_pin_failed(l->cx, ln);
-    if (!ln->im) ln->im = ln->way[SP_LAYOUT_ROWS].im ? ln->way[SP_LAYOUT_ROWS].im : sp_lower_first(&ln->task);
+    if (dense && sp_implement_listed(ln->node, NULL, NULL)) ln->sparse = LOWER_FORBIDDEN;
+    if (!ln->im)
+        ln->im = ln->way[SP_LAYOUT_ROWS].im ? ln->way[SP_LAYOUT_ROWS].im : sp_lower_first(&ln->task, dense);
     sp_lower_reason(ln, l->peak);
     return SPARTA_OK;
 }

@@ -69,6 +69,18 @@ sparta_status sp_compile_bind(sparta_ctx *cx, sp_graph *g, const char *const *di
 
 /* ------------------------------------------------------------------ lowering */
 
+/* Scores that are sparsified and belong to no attention that was recognised: nothing is saved. */
+static void note_unfused(const lowering *l)
+{
+    for (int i = 0; i < l->g->n_nodes; i++)
+        if (l->g->node[i]->op == SP_OP_Sparsify && l->g->node[i]->n_in > 1)
+            sp_note(
+                l->cx,
+                "%s: the attention around these scores was not recognised, so that all of them are computed "
+                "and none is skipped; the answer is the same",
+                l->g->node[i]->name);
+}
+
 /* The graph fused, and what runs each node of it. */
 static sparta_status decide(lowering *l)
 {
@@ -83,6 +95,7 @@ static sparta_status decide(lowering *l)
     l->no_measure = l->request->options.no_measure || l->targets.foreign;
     SP_TRY(sp_lower_strip(l->g));
     SP_TRY(sp_compile_passes(l->g));
+    note_unfused(l);
     l->arena = sp_arena_create(l->cx);
     SP_NEED(l->cx, l->arena);
     SP_TRY(sp_tune_open(l->cx, l->request->options.db, &l->db));

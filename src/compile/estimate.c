@@ -68,7 +68,7 @@ static double element_ns(sp_op_id op)
         return 0;
     if (SP_OP_AMONG(op, SP_OP_Transpose, SP_OP_Concat, SP_OP_Split, SP_OP_Slice, SP_OP_Gather)) return .5;
     if (SP_OP_AMONG(op, SP_OP_Add, SP_OP_Sub, SP_OP_Mul, SP_OP_Div, SP_OP_Relu, SP_OP_Equal, SP_OP_Less,
-                    SP_OP_Greater, SP_OP_Not, SP_OP_And, SP_OP_Sparsify))
+                    SP_OP_Greater, SP_OP_Not, SP_OP_And, SP_OP_Sparsify, SP_OP_Route))
         return 2;
     if (op == SP_OP_Cast) return 4;
     return SP_OP_AMONG(op, SP_OP_Linear, SP_OP_MatMul, SP_OP_Gemm, SP_OP_Conv) ? 1 : 20;
@@ -85,11 +85,19 @@ double sp_compile_estimate_node(sparta_ctx *cx, const sp_node *n, const sp_bindi
            (narrow ? NARROW : 1) * 1e-3;
 }
 
+/* Of the keys of an attention, those that a list leaves. */
+static double share_listed(const sp_node *n)
+{
+    int64_t blocks, room;
+    if (!sp_implement_listed(n, &blocks, &room) || !blocks) return 1;
+    return (double)room / (double)blocks;
+}
+
 double sp_compile_estimate_kernel(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes)
 {
     if (!n->n_out || !n->out[0]) return 0;
     const double share = sp_node_is_fused(n)        ? sp_attr_float(&n->attrs, "density", 1)
-                         : n->op == SP_OP_Attention ? 4
+                         : n->op == SP_OP_Attention ? 4 * share_listed(n)
                                                     : 1;
     return (sp_ops_products(cx, n, sizes) * KERNEL_PRODUCT * share +
             sp_ops_touched(cx, n, sizes) * KERNEL_ELEMENT) *
@@ -103,8 +111,8 @@ static bool has_kernel(sparta_ctx *cx, const sp_node *n, bool plan)
 {
     sparta_tensor w;
     sp_task t = {.node = n};
-    if (n->op == SP_OP_Sparsify && n->out[0]->dtype == SPARTA_F32)
-        return true; /* its quick twin takes all of f32, at the speed of memory */
+    if (SP_OP_AMONG(n->op, SP_OP_Sparsify, SP_OP_Route) && n->in[0]->dtype == SPARTA_F32)
+        return true; /* quick twins take all of f32, at the speed of memory */
     if (plan) return sp_attr_find(&n->attrs, "kernel") || sp_attr_find(&n->attrs, "chain");
     if (sp_node_is_fused(n)) return sp_implement_weight(n, &w);
     if (sp_implement_layouts(cx, n, &t.generated) != SPARTA_OK) sp_ctx_clear(cx);

@@ -100,7 +100,7 @@ typedef struct lowering {
 sparta_status sp_lower_task(sparta_ctx *cx, const sp_graph *g, const sp_node *n, sp_target target,
                             lower_node *out) SP_MUST;
 /* The first row that matches, for what is not timed; the builtin if no kernel does. Rows that store a weight have been tried before. */
-const sp_implement *sp_lower_first(const sp_task *t);
+const sp_implement *sp_lower_first(const sp_task *t, bool dense_only);
 void sp_lower_forget(sparta_ctx *cx, lower_node *ln); /* its mask and what it has packed */
 /* The most tokens of a value, with every symbol at its bound; 0: not known, or more than need counting. */
 sparta_status sp_lower_most_tokens(sparta_ctx *cx, const sp_graph *g, const sp_value *v,

@@ -155,6 +155,14 @@ static sparta_status sparsify_function(const job *j, const sp_schedule_call *cal
         "sparsifier (sparta_sparsifier_register)");
 }
 
+static sparta_status sparsify_similarity(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
+{
+    (void)call, (void)at;
+    return sp_fail(j->cx, SPARTA_E_UNSUPPORTED,
+                   "sparsify similarity compares the queries of an attention with its keys: name its scores, "
+                   "e.g. \"/attention/Softmax:input\", not a weight");
+}
+
 static sparta_status sparsify_threshold(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
 {
     const sp_schedule_arg *a = sp_schedule_arg_of(call, "value");

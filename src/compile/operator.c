@@ -142,7 +142,7 @@ static sparta_status choose(making *m, lower_node *ln)
         return sp_fail(
             m->cx, SPARTA_E_UNSUPPORTED,
             "operator: only products have implements to choose from; leave implement and tune out");
-    ln->im = sp_lower_first(&ln->task);
+    ln->im = sp_lower_first(&ln->task, false);
     return SPARTA_OK;
 }
 

@@ -10,7 +10,8 @@
  * order: terms that are added, Where(keep, scores, -inf), and reshapes between (B,h,S,T) and (B*h,S,T). cap is c tanh(x / c).
  * A guard Where(IsNaN(p), 0, p) around the softmax is kept as the attribute nan_to_zero. k and v whose heads are repeated for
  * several heads of q are taken before that (grouped.c); what a mask says of the distance of key and query becomes a window (window.c);
- * what is left of all masks is one sum, which layers that have the same one share.
+ * what is left of all masks is one sum, which layers that have the same one share. A Sparsify of scores, with the q and k that they are of, before the
+ * softmax becomes a Route, whose list of blocks the Attention reads.
  */
 #include "compile/grouped.h"
 #include "compile/onnx_attention.h"
@@ -37,6 +38,7 @@ typedef struct heads {
     sp_window window;
     bool scaled; /* on the way to the product, by a number or a cap: a term further in would be too */
     bool nan_to_zero;
+    const sp_node *sparsify; /* of the scores; NULL: none */
     int64_t n, groups, e, d; /* heads of q, of k and v, the width of q and k, that of v */
 } heads;
 
@@ -48,12 +50,13 @@ static bool hides(const sp_match *m, const sp_value *v, double *hidden)
     return !sp_ctx_strict(m->g->cx) && sp_match_scalar(v, hidden) && *hidden <= -1e37;
 }
 
-/* Look through multiplications with scalars that nobody else wants. */
-static sp_value *unscaled(const sp_match *m, sp_value *v, double *scale)
+/* Look through multiplications with scalars that nobody else wants; v itself is read so many times by those that are asking. */
+static sp_value *unscaled(const sp_match *m, sp_value *v, int reads, double *scale)
 {
     sp_value *x;
     double c;
-    for (int i = 0; i < 4 && v->producer && sp_match_once(m, v); i++, v = x) {
+    for (int i = 0; i < 4 && v->producer && !v->is_output && sp_match_uses(m, v) == reads; i++, v = x) {
+        reads = 1;
         const sp_node *n = v->producer;
         if (n->op != SP_OP_Mul && n->op != SP_OP_Div) break;
         if (!sp_match_with_scalar(n, &x, &c) || !sp_match_same_dims(x, v)) break;
@@ -100,7 +103,7 @@ static bool find_beside(const sp_match *m, const sp_node *n, int first, heads *h
 static bool find_scaled(const sp_match *m, sp_value *v, heads *h, int depth)
 {
     double c = 1;
-    sp_value *x = unscaled(m, v, &c);
+    sp_value *x = unscaled(m, v, 1, &c);
     const sp_node *tanh = sp_match_made_by(x, SP_OP_Tanh);
     const bool first = !h->scaled;
     h->scaled = true;
@@ -120,15 +123,25 @@ static bool regroups(const sp_node *n)
     return true;
 }
 
+/* q and k of the product. A Sparsify compares them, too: with another sign it would find others alike. */
+static bool find_operands(const sp_match *m, const sp_node *n, heads *h)
+{
+    const sp_node *s = h->sparsify;
+    const int reads = s ? 2 : 1;
+    double scale = 1;
+    if (s && (s->in[1] != n->in[0] || s->in[2] != n->in[1])) return false;
+    h->q = unscaled(m, n->in[0], reads, &scale);
+    h->k = unscaled(m, n->in[1], reads, &scale);
+    h->scale *= scale;
+    return h->q->typed && h->k->typed && (!s || scale > 0);
+}
+
 static bool find_product(const sp_match *m, sp_value *v, heads *h, int depth)
 {
     sp_node *n = v->producer;
     if (!depth || !n || !v->typed || !sp_match_once(m, v)) return false;
     switch (n->op) {
-    case SP_OP_MatMul:
-        h->q = unscaled(m, n->in[0], &h->scale);
-        h->k = unscaled(m, n->in[1], &h->scale);
-        return h->q->typed && h->k->typed;
+    case SP_OP_MatMul: return find_operands(m, n, h);
     case SP_OP_Add: return find_beside(m, n, 0, h, depth);
     case SP_OP_Where: return find_beside(m, n, 1, h, depth);
     case SP_OP_Mul:
@@ -199,7 +212,13 @@ static bool find_heads(const sp_match *m, const sp_node *n, heads *h)
     h->scores = p->dims;
     h->window.queries = p->dims.dim[2];
     h->window.keys = p->dims.dim[3];
-    return find_product(m, softmax->in[0], h, DEEPEST) && isfinite((float)h->scale);
+    sp_value *x = softmax->in[0];
+    const sp_node *s = sp_match_made_by(x, SP_OP_Sparsify);
+    if (s && s->n_in == 3 && sp_match_once(m, x)) {
+        h->sparsify = s;
+        x = s->in[0];
+    }
+    return find_product(m, x, h, DEEPEST) && isfinite((float)h->scale);
 }
 
 /* ------------------------------------------------------------------ masks */
@@ -282,21 +301,42 @@ static sparta_status side_by_side(sp_match *m, const char *name, int64_t columns
 static void unscale(sp_match *m, sp_value **x, double *scale)
 {
     sp_chain c;
-    if (sp_chain_of(m, *x, &c) && sp_chain_is_base(&c)) *x = unscaled(m, c.base, scale);
+    if (sp_chain_of(m, *x, &c) && sp_chain_is_base(&c)) *x = unscaled(m, c.base, 1, scale);
+}
+
+/* The list of what a Sparsify of the scores leaves, as q, k and mask of the attention say it. */
+static sparta_status write_route(sp_match *m, const sp_node *n, const heads *h, sp_value **list)
+{
+    const sp_attrs *said = &h->sparsify->attrs;
+    sp_attr attr[] = {SP_INT("heads", h->n),
+                      SP_INT("kv_heads", h->groups),
+                      SP_INT("block", sp_attr_int(said, "block", 1)),
+                      SP_INT("keep", sp_attr_int(said, "keep", 1)),
+                      SP_INT("own", sp_attr_int(said, "own", 0)),
+                      SP_INT("left", h->window.left),
+                      SP_INT("right", h->window.right)};
+    sp_value *in[] = {h->q, h->k, h->mask};
+    const char *name = sp_arena_printf(m->g->arena, "%s/Route", n->name);
+    SP_NEED(m->g->cx, name);
+    return sp_match_add(m, SP_OP_Route, name, h->mask ? 3 : 2, in, &(sp_attrs){SP_COUNT(attr), attr}, list);
 }
 
 static sparta_status write(sp_match *m, sp_node *n, heads *h)
 {
     static const int64_t swap[] = {0, 2, 1, 3}, from_columns[] = {0, 3, 1, 2};
     sp_value *y;
-    sp_attr attr[8] = {SP_INT("heads", h->n)};
+    double scale = 1;
+    sp_attr attr[9] = {SP_INT("heads", h->n)};
     sp_attrs attrs = {1, attr};
     SP_TRY(sp_ungroup(m, n->name, h->n, &h->k, &h->v, &h->groups));
     SP_TRY(side_by_side(m, n->name, h->n * h->e, swap, &h->q));
     SP_TRY(side_by_side(m, n->name, h->groups * h->e, from_columns, &h->k));
     SP_TRY(side_by_side(m, n->name, h->groups * h->d, swap, &h->v));
-    unscale(m, &h->q, &h->scale);
-    unscale(m, &h->k, &h->scale);
+    sp_value *as_they_are[] = {h->q, h->k};
+    unscale(m, &h->q, &scale);
+    unscale(m, &h->k, &scale);
+    if (h->sparsify && !(scale > 0)) h->q = as_they_are[0], h->k = as_they_are[1], scale = 1;
+    h->scale *= scale;
     attr[attrs.n++] = (sp_attr)SP_FLOAT("scale", (float)h->scale);
     if (h->groups != h->n) attr[attrs.n++] = (sp_attr)SP_INT("kv_heads", h->groups);
     if (h->cap > 0) attr[attrs.n++] = (sp_attr)SP_FLOAT("softcap", (float)h->cap);
@@ -304,8 +344,14 @@ static sparta_status write(sp_match *m, sp_node *n, heads *h)
     if (h->window.right >= 0) attr[attrs.n++] = (sp_attr)SP_INT("right", h->window.right);
     if (!isinf((float)h->hidden)) attr[attrs.n++] = (sp_attr)SP_FLOAT("hidden", (float)h->hidden);
     if (h->nan_to_zero) attr[attrs.n++] = (sp_attr)SP_INT("nan_to_zero", 1);
-    sp_value *in[] = {h->q, h->k, h->v, h->mask};
-    SP_TRY(sp_match_add(m, SP_OP_Attention, n->name, h->mask ? 4 : 3, in, &attrs, &y));
+    sp_value *in[] = {h->q, h->k, h->v, h->mask, NULL};
+    int n_in = h->mask ? 4 : 3;
+    if (h->sparsify) {
+        attr[attrs.n++] = (sp_attr)SP_INT("block", sp_attr_int(&h->sparsify->attrs, "block", 1));
+        SP_TRY(write_route(m, n, h, &in[4]));
+        n_in = 5;
+    }
+    SP_TRY(sp_match_add(m, SP_OP_Attention, n->name, n_in, in, &attrs, &y));
     sp_value *split[] = {y, NULL};
     SP_TRY(sp_match_constant_ints(m, 4, (int64_t[]){0, 0, h->n, h->d}, &split[1]));
     SP_TRY(sp_match_add(m, SP_OP_Reshape, n->name, 2, split, NULL, &y));

@@ -30,7 +30,7 @@ static sp_value *in_cache(const sp_value *v, int64_t groups)
 
 static sparta_status visit(sp_match *m, sp_node *n)
 {
-    if (n->op != SP_OP_Attention || !n->in[1] || !n->in[2]) return SPARTA_OK;
+    if (n->op != SP_OP_Attention || !n->in[1] || !n->in[2] || n->n_in > 4) return SPARTA_OK;
     const int64_t groups = sp_attr_int(&n->attrs, "kv_heads", sp_attr_int(&n->attrs, "heads", 1));
     sp_value *in[] = {n->in[0], in_cache(n->in[1], groups), in_cache(n->in[2], groups),
                       n->n_in > 3 ? n->in[3] : NULL};

@@ -67,6 +67,29 @@ static void thin_input(lower_node *ln)
                  share, how(ln), ln->sparse_us, ln->dense_us);
 }
 
+/* An attention that reads a list of blocks of keys. */
+static void listed_keys(lower_node *ln, int64_t blocks, int64_t room)
+{
+    const long block = (long)sp_attr_int(&ln->node->attrs, "block", 1);
+    const bool skips = ln->im == &sp_implement_attention_skip;
+    char *out = ln->reason;
+    size_t size = sizeof ln->reason;
+    int n = blocks ? snprintf(out, size, "queries see at most %ld of %ld blocks of %ld keys: ", (long)room,
+                              (long)blocks, block)
+                   : snprintf(out, size, "queries see listed blocks of %ld keys: ", block);
+    out += n, size -= (size_t)n;
+    if (ln->sparse == LOWER_FORBIDDEN)
+        snprintf(out, size, "dense implements only were asked for");
+    else if (ln->dense_us > 0 && ln->sparse_us > 0)
+        snprintf(out, size, "%s (%s: %.1f us, %.1f us dense)",
+                 skips ? "the others are skipped" : "not skipping is faster", how(ln), ln->sparse_us,
+                 ln->dense_us);
+    else if (ln->sparse == LOWER_WRONG)
+        snprintf(out, size, "the kernel that skips disagreed with the reference");
+    else
+        snprintf(out, size, "the others are skipped (not timed)");
+}
+
 /* A format that nobody wrote a kernel for: what runs it, and the price. */
 static void walked(lower_node *ln)
 {
@@ -99,6 +122,11 @@ void sp_lower_reason(lower_node *ln, double peak)
     ln->reason[0] = 0;
     if (!t->mask && (!ln->im || !ln->im->kernel) && sp_node_is_product(t->node)) {
         sp_compile_without_kernel(t->node, ln->reason, sizeof ln->reason);
+        return;
+    }
+    int64_t blocks, room;
+    if (sp_implement_listed(t->node, &blocks, &room)) {
+        listed_keys(ln, blocks, room);
         return;
     }
     if (sp_node_is_product(t->node) && !t->mask && !t->node->in[1]->constant) {

@@ -47,11 +47,11 @@ sparta_status sp_lower_task(sparta_ctx *cx, const sp_graph *g, const sp_node *n,
     return SPARTA_OK;
 }
 
-const sp_implement *sp_lower_first(const sp_task *t)
+const sp_implement *sp_lower_first(const sp_task *t, bool dense_only)
 {
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
-        if (!(im->format && t->mask) && sp_implement_matches(im, t)) return im;
+        if (!(im->format && t->mask) && !(im->sparse && dense_only) && sp_implement_matches(im, t)) return im;
     }
     return &sp_implement_builtin;
 }

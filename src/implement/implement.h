@@ -16,6 +16,7 @@
  *     walk      Linear   weight in any format, by the generic walker          the same, and where there is no code
  *     few_*     Linear   1 to 16 tokens in rows, the weight read once: bitmap, csr, strips of 16 rows, dense       memory-bound
  *     few_skip  Linear   tokens in rows, the weights of inputs that are 0 not read; of few tokens together, of many one by one     a schedule sparsifies the input as the model runs
+ *     attention_skip   Attention   keys of blocks that are listed, and no others     a schedule says `similarity` of the scores
  *     attention, norm, map, embed                                             the rest of a transformer, on panels
  *     interact                                                                the dots of a recommender's features, on panels
  *     generated, generated_lanes                                             what index notation says (room emit), in rows and on panels: code that nobody wrote
@@ -197,6 +198,9 @@ bool sp_implement_matches(const sp_implement *im, const sp_task *t);
 
 /* Is there a library that may compete with kernels for this target? It chooses its instructions itself, so only with the widest. */
 bool sp_implement_library(sp_target target);
+
+/* Of an Attention that reads a list (Route): the blocks of keys there are, and how many a list has room for; 0: not known. false: it reads none. */
+bool sp_implement_listed(const sp_node *n, int64_t *blocks, int64_t *room);
 
 /* Tokens and features: rank >= 2, and the features are a number: what lanes can hold. */
 bool sp_implement_tokens(const sp_value *v);

@@ -24,6 +24,24 @@ static bool has_heads(const sp_node *n)
     return head_rows(n, 0) > 0 && head_rows(n, 2) > 0;
 }
 
+static bool has_list(const sp_node *n)
+{
+    return n->op == SP_OP_Attention && n->n_in > 4 && n->in[4];
+}
+
+bool sp_implement_listed(const sp_node *n, int64_t *blocks, int64_t *room)
+{
+    const int64_t block = SP_MAX(sp_attr_int(&n->attrs, "block", 1), 1);
+    int64_t keys, most;
+    if (!has_list(n)) return false;
+    const sp_dims *k = &n->in[1]->dims;
+    const bool known = sp_expr_is_const(k->dim[k->rank - 2], &keys) && keys > 0 &&
+                       sp_expr_is_const(n->in[4]->dims.dim[3], &most);
+    if (blocks) *blocks = known ? (keys - 1) / block + 1 : 0;
+    if (room) *room = known ? most : 0;
+    return true;
+}
+
 /* All heads of one panel of queries, scores kept in cache. */
 static bool match_attention(const sp_task *t)
 {
@@ -34,21 +52,34 @@ static bool match_attention(const sp_task *t)
 /* On rows: what lies in a cache, and few queries, which would leave most of a panel idle. */
 static bool match_attention_rows(const sp_task *t)
 {
-    return has_heads(t->node) && (sp_implement_few(t) || !match_attention(t));
+    return has_heads(t->node) && !has_list(t->node) && (sp_implement_few(t) || !match_attention(t));
+}
+
+/* Where a Route lists blocks of keys; what is not listed is not read, so that an infinity there does not show. */
+static bool match_attention_skip(const sp_task *t)
+{
+    return match_attention(t) && has_list(t->node);
 }
 
 static void heads(const sp_implement *im, const sp_task *t, sp_text *out)
 {
-    (void)im;
     const sp_attrs *a = &t->node->attrs;
-    sp_text_printf(out, "DIM_K=%ld DIM_V=%ld NAN0=%d WINDOW=%d CAPPED=%d MASK=%d",
+    sp_text_printf(out, "DIM_K=%ld DIM_V=%ld NAN0=%d WINDOW=%d CAPPED=%d MASK=%d LISTED=%d",
                    (long)head_rows(t->node, 0), (long)head_rows(t->node, 2),
                    sp_attr_int(a, "nan_to_zero", 0) != 0,
                    sp_attr_int(a, "left", -1) >= 0 || sp_attr_int(a, "right", -1) >= 0,
-                   sp_attr_float(a, "softcap", 0) > 0, sp_attention_mask(t->node));
+                   sp_attr_float(a, "softcap", 0) > 0, sp_attention_mask(t->node),
+                   !has_list(t->node) ? SP_LIST_NONE
+                   : im->sparse       ? SP_LIST_SKIP
+                                      : SP_LIST_HIDE);
 }
 
-const sp_implement sp_implement_attention = {.name = "attention",
+const sp_implement sp_implement_attention_skip = {.name = "attention_skip",
+                                                  .sparse = true,
+                                                  .kernel = "attention_skip",
+                                                  .match = match_attention_skip,
+                                                  .parameters = heads},
+                   sp_implement_attention = {.name = "attention",
                                              .kernel = "attention",
                                              .match = match_attention,
                                              .parameters = heads},

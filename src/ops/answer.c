@@ -2,7 +2,7 @@
  *
  * Of a quantised graph the answer jumps: a value that lies within rounding of the middle between two steps of a QuantizeLinear goes to
  * the one or to the other, and with it everything that comes after moves by a share of a step. No two right programs agree on
- * it. So it is with a Sparsify, where a magnitude that lies within rounding of the last one that stays is there or not. How far that may move an output is a property of the graph, and is measured: the references run once more, with what every one
+ * it. So it is with a Sparsify, where a magnitude that lies within rounding of the last one that stays is there or not, and with blocks of keys that are about as alike (Route). How far that may move an output is a property of the graph, and is measured: the references run once more, with what every one
  * of them reads moved at random by FLIP_JITTER of its largest value, a thousand times its rounding, and an output may differ by
  * FLIP_FACTOR times what that did; by a step where it was quantised itself. What is 0 stays so before a Sparsify: rounding makes no zero, and an
  * activation such as Relu makes exact ones. */
@@ -32,9 +32,18 @@ static sparta_status shake(void *arg, const sp_value *v, const sparta_tensor *t)
     return SPARTA_OK;
 }
 
+/* The inputs whose values decide: from, and so many. */
+static int deciding(const sp_node *n, int *from)
+{
+    const bool compares = n->op == SP_OP_Route || (n->op == SP_OP_Sparsify && n->n_in > 1);
+    *from = n->op == SP_OP_Sparsify && compares;
+    return compares ? 2 : 1;
+}
+
 /* Where does the result of a node jump, if it does? */
 static char jumps(const sp_node *n)
 {
+    if (n->op == SP_OP_Route) return READ_SPARSIFY;
     if (n->op == SP_OP_QuantizeLinear) return READ_QUANTIZE;
     const bool drops = n->op == SP_OP_Sparsify &&
                        (sp_attr_int(&n->attrs, "keep", 0) > 0 || sp_attr_float(&n->attrs, "above", 0) > 0 ||
@@ -49,9 +58,13 @@ static bool any_jumps(const sp_graph *g, char *read)
     for (int i = 0; i < g->n_nodes; i++) {
         const sp_node *n = g->node[i];
         const char how = jumps(n);
-        if (!how || !n->in[0]->producer) continue;
-        read[n->in[0]->id] = how;
-        any = true;
+        int from, count = how ? deciding(n, &from) : 0;
+        for (int k = 0; k < count; k++) {
+            const sp_value *v = n->in[from + k];
+            if (!v->producer) continue;
+            read[v->id] = how;
+            any = true;
+        }
     }
     return any;
 }

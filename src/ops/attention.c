@@ -64,6 +64,20 @@ static sparta_status check_mask(sp_graph *g, sp_node *n, const sizes *s)
     return sp_ops_broadcasts_to(g, n, m, &full);
 }
 
+/* (B, heads, blocks of queries, any number) */
+static sparta_status check_list(sp_graph *g, sp_node *n, const sizes *s)
+{
+    const sp_expr *rows;
+    if (!sp_ops_has(n, 4)) return SPARTA_OK;
+    const sp_dims *list = &n->in[4]->dims;
+    SP_TRY(sp_ops_rank(g, n, 4, 4, 4));
+    SP_TRY(sp_ops_types(g, n, 4, SP_TYPE(SPARTA_I32)));
+    SP_TRY(sp_ops_blocks(g, n, n->in[0]->dims.dim[1], &rows));
+    SP_TRY(sp_ops_agree(g, n, "batch of q and of the list", n->in[0]->dims.dim[0], list->dim[0]));
+    SP_TRY(sp_ops_agree(g, n, "heads of q and of the list", s->heads, list->dim[1]));
+    return sp_ops_agree(g, n, "blocks of queries", rows, list->dim[2]);
+}
+
 static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *q = &n->in[0]->dims;
@@ -77,6 +91,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
     SP_TRY(sizes_of(g, n, &s));
     SP_TRY(sp_ops_types(g, n, 3, SP_FLOATS));
     SP_TRY(check_mask(g, n, &s));
+    SP_TRY(check_list(g, n, &s));
     const sp_expr *columns = sp_expr_mul(g->arena, s.heads, s.d);
     SP_NEED(g->cx, columns);
     const sp_dims y = {.rank = 3, .dim = {q->dim[0], q->dim[1], columns}};
@@ -118,7 +133,7 @@ static sparta_status axes(sp_axes *a)
         sp_attr_int(&a->n->attrs, "left", -1) >= 0 || sp_attr_int(&a->n->attrs, "right", -1) >= 0;
     sizes z;
     int b, h, r, s, t, e, d;
-    if (!plain_mask(a->n)) return SPARTA_OK;
+    if (!plain_mask(a->n) || sp_ops_has(a->n, 4)) return SPARTA_OK;
     SP_TRY(sizes_of(a->g, a->n, &z));
     SP_TRY(sp_axes_label(a, q->dim[0], SP_EACH, NULL, &b));
     SP_TRY(sp_axes_label(a, z.groups, SP_EACH, NULL, &h));

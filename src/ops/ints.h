@@ -72,4 +72,10 @@ sparta_status sp_ints_less_or_equal(sp_graph *g, const sp_expr *a, const sp_expr
 sparta_status sp_ints_greater(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
 sparta_status sp_ints_greater_or_equal(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
 
+/* ------------------------------------------------------------------ routes (route.c) */
+/* Attributes block and keep are at least 1. */
+sparta_status sp_ops_route(sp_graph *g, const sp_node *n) SP_MUST;
+/* How many blocks of attribute block n things make. */
+sparta_status sp_ops_blocks(sp_graph *g, const sp_node *node, const sp_expr *n, const sp_expr **out) SP_MUST;
+
 #endif

@@ -1,5 +1,6 @@
 /* Sparsify: type and dims of the input. What is known of its result is how many elements of a line are there at most, not which. */
 #include "ops/flow.h"
+#include "ops/ints.h"
 #include <math.h>
 
 static bool banded(const sp_node *n)
@@ -7,8 +8,27 @@ static bool banded(const sp_node *n)
     return sp_attr_int(&n->attrs, "left", -1) >= 0 || sp_attr_int(&n->attrs, "right", -1) >= 0;
 }
 
+/* Of three operands: matrices of as many pairs as x has. */
+static sparta_status pairs(sp_graph *g, sp_node *n)
+{
+    const sp_dims *x = &n->in[0]->dims, *q = &n->in[1]->dims, *k = &n->in[2]->dims;
+    for (int i = 0; i < 3; i++) {
+        SP_TRY(sp_ops_rank(g, n, i, 2, SPARTA_RANK));
+        SP_TRY(sp_ops_same_type(g, n, 0, i));
+    }
+    SP_TRY(sp_ops_route(g, n));
+    SP_TRY(sp_ops_agree(g, n, "rows of x and of q", x->dim[x->rank - 2], q->dim[q->rank - 2]));
+    SP_TRY(sp_ops_agree(g, n, "columns of x and of k", x->dim[x->rank - 1], k->dim[k->rank - 1]));
+    SP_TRY(sp_ops_agree(g, n, "columns of q and rows of k", q->dim[q->rank - 1], k->dim[k->rank - 2]));
+    if (sp_attr_int(&n->attrs, "own", 0))
+        SP_TRY(sp_ops_agree(g, n, "rows and columns, with own", x->dim[x->rank - 2], x->dim[x->rank - 1]));
+    return sp_ops_same(g, n);
+}
+
 static sparta_status shape(sp_graph *g, sp_node *n)
 {
+    if (sp_ops_has(n, 1) && sp_ops_has(n, 2)) return pairs(g, n);
+    if (n->n_in > 1) return sp_ops_fail(g, n, SPARTA_E_SHAPE, "it takes x, or x, q and k");
     const int64_t keep = sp_attr_int(&n->attrs, "keep", 0);
     const double above = (double)sp_attr_float(&n->attrs, "above", 0),
                  expect = (double)sp_attr_float(&n->attrs, "expect", 0);
@@ -34,6 +54,7 @@ static sparta_status axes(sp_axes *a)
     bool whole[SPARTA_RANK] = {false};
     const int rank = a->n->in[0]->dims.rank;
     const bool function = *sp_attr_string(&a->n->attrs, "function", "");
+    if (a->n->n_in > 1) return sp_axes_opaque(a);
     if (!sp_attr_int(&a->n->attrs, "keep", 0) && !function && !banded(a->n)) return sp_flow_each(a);
     whole[rank - 1] = true;
     if (banded(a->n)) whole[rank - 2] = true;

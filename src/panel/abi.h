@@ -142,6 +142,11 @@ struct sp_library_args {
 /* A mask of attention: none; one value a key; one value a query and key. */
 enum { SP_MASK_NONE, SP_MASK_KEY, SP_MASK_FULL };
 
+/* Keys that attention takes: all; those of blocks that are listed; all, and the others are hidden. */
+enum { SP_LIST_NONE, SP_LIST_SKIP, SP_LIST_HIDE };
+#define SP_PIECE_ROWS(block)                                                                                 \
+    (((block) + 3) / 4 * 4 + 4) /* keys are taken in fours, wherever the first lies */
+
 /* o = softmax(cap(scale q k^T) + mask) v for heads [head0, head1), the queries of one panel; kernel attention_rows: of 64 tokens in rows */
 struct sp_attention_args {
     const float *q; /* (heads*dim_k)[64]: this panel's queries; in rows: (tokens, heads*dim_k) */
@@ -162,8 +167,14 @@ struct sp_attention_args {
     float scale, cap;
     float hidden;                               /* score of keys that a window hides */
     int nan_to_zero, window, capped, mask_kind; /* window: left or right count; capped: cap does */
+    /* (items, heads, blocks of `block` queries, room): the blocks of keys that they see, ascending. listed: SP_LIST_... */
+    const int *list;
+    long block, room;
+    int listed;
+    int *taken; /* of this thread: as many as blocks of keys are taken */
+    long rows;  /* of scores: keys + 8, or SP_PIECE_ROWS for each block of keys that may be taken */
     float *
-        work; /* (keys + 8 + dim_k) * 64 floats of this thread; with a mask of (query, key) (keys + 16) * 64 more. In rows: dim_k * 16 + 8 * (keys + 32) */
+        work; /* (rows + dim_k) * 64 floats of this thread; with a mask of (query, key) (keys + 16) * 64 more. In rows: dim_k * 16 + 8 * (keys + 32) */
 };
 
 /* y = (x - mean) / sqrt(variance + eps) * gain + shift down the rows, rows [row0, row1); kernel rms: the mean and the shift are 0 */

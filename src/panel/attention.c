@@ -44,6 +44,20 @@ sparta_status sp_attention_check_mask(sparta_ctx *cx, const sp_job *job)
         (int64_t[]){mask_items(job), job->heads, job->in[0].tensor.dim[1], sp_attention_keys(job)}, &view);
 }
 
+/* The list, checked before it is read: it may have been computed by anything. Blocks are no longer than all keys, so that sizes of scratch are those of keys. */
+static sparta_status check_list(sparta_ctx *cx, const sp_job *job)
+{
+    const sparta_tensor *q = &job->in[0].tensor, *list = &job->in[4].tensor;
+    const int64_t block = sp_attr_int(&job->node->attrs, "block", 1), queries = q->dim[1];
+    if (!sp_panel_has(job, 4)) return SPARTA_OK;
+    if (block >= 1 && block <= INT32_MAX && list->rank == 4 && sp_tensor_contiguous(list) &&
+        list->dim[0] == q->dim[0] && list->dim[1] == job->heads &&
+        list->dim[2] == queries / block + (queries % block != 0))
+        return SPARTA_OK;
+    return sp_fail(cx, SPARTA_E_SHAPE, "%s: the list is not one of blocks of %lld queries", job->node->name,
+                   (long long)block);
+}
+
 static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
     const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *v = &job->in[2].tensor;
@@ -62,15 +76,46 @@ static sparta_status check(sparta_ctx *cx, const sp_job *job)
             o->tensor.dim[0] != q->dim[0] || o->tensor.dim[1] != k->dim[1])
             return sp_fail(cx, SPARTA_E_SHAPE, "%s: %s does not fit q", job->node->name, i == 1 ? "k" : "v");
     }
+    SP_TRY(check_list(cx, job));
     return sp_attention_check_mask(cx, job);
+}
+
+/* Blocks of keys that may be taken, of which there are so many rows of scores: as many as a list has, or all of them. */
+static int64_t most_taken(const sp_job *job, bool skip)
+{
+    const int64_t keys = sp_attention_keys(job), block = sp_attr_int(&job->node->attrs, "block", 1),
+                  all = keys / block + (keys % block != 0);
+    return skip ? SP_MIN(all, job->in[4].tensor.dim[3]) : all;
+}
+
+static int64_t score_rows(const sp_job *job, bool skip)
+{
+    if (!sp_panel_has(job, 4)) return sp_attention_keys(job) + 8;
+    const int64_t block = SP_MIN(sp_attr_int(&job->node->attrs, "block", 1), sp_attention_keys(job));
+    return most_taken(job, skip) * SP_PIECE_ROWS(block);
+}
+
+/* Rows of 64 floats: q, scores, and a mask turned, should it be one of queries. The blocks that are taken are numbers behind them. */
+static int64_t work_rows(const sp_job *job, bool skip)
+{
+    const int64_t mask = sp_panel_has(job, 3) ? sp_attention_keys(job) + 16 : 0;
+    return score_rows(job, skip) + sp_panel_features(&job->in[0].tensor) / job->heads + mask;
+}
+
+static size_t work_of(const sp_job *job, bool skip)
+{
+    const int64_t taken = sp_panel_has(job, 4) ? most_taken(job, skip) : 0;
+    return (size_t)work_rows(job, skip) * SP_PANEL * sizeof(float) + (size_t)taken * sizeof(int);
 }
 
 static size_t work(const sp_job *job)
 {
-    const int64_t keys = job->in[1].tensor.dim[1];
-    const int64_t mask = sp_panel_has(job, 3) ? keys + 16 : 0; /* turned, should it be one of queries */
-    return (size_t)(keys + 8 + sp_panel_features(&job->in[0].tensor) / job->heads + mask) * SP_PANEL *
-           sizeof(float);
+    return work_of(job, false);
+}
+
+static size_t work_skip(const sp_job *job)
+{
+    return work_of(job, true);
 }
 
 /* Strides of the mask along (item, head, query, key): 0 where it repeats. */
@@ -130,13 +175,25 @@ void sp_attention_fill(const sp_job *job, const sp_place *at, struct sp_attentio
     a->capped = a->cap > 0;
     a->scale = sp_attr_float(&job->node->attrs, "scale", 1 / sqrtf((float)a->dim_k)); /* 0 is a scale too */
     a->nan_to_zero = sp_attr_int(&job->node->attrs, "nan_to_zero", 0) != 0;
+    a->list = 0, a->taken = 0;
+    a->listed = SP_LIST_NONE;
+    a->block = a->room = 1;
+    a->rows = 0;
     a->work = at->work;
 }
 
-static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
+static bool fill_some(const sp_job *job, const sp_place *at, bool skip, sp_panel_args *out)
 {
     struct sp_attention_args *a = &out->attention;
     sp_attention_fill(job, at, a);
+    a->rows = (long)score_rows(job, skip);
+    if (sp_panel_has(job, 4)) {
+        a->list = job->in[4].tensor.data;
+        a->room = (long)job->in[4].tensor.dim[3];
+        a->block = (long)sp_attr_int(&job->node->attrs, "block", 1);
+        a->taken = (int *)(void *)(at->work + work_rows(job, skip) * SP_PANEL);
+        a->listed = skip ? SP_LIST_SKIP : SP_LIST_HIDE;
+    }
     a->k = job->in[1].at;
     a->v = job->in[2].at;
     a->gap_k = (long)job->in[1].lanes.panel;
@@ -146,10 +203,27 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return a->keys && a->head1 > a->head0;
 }
 
+static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
+{
+    return fill_some(job, at, false, out);
+}
+
+static bool fill_skip(const sp_job *job, const sp_place *at, sp_panel_args *out)
+{
+    return fill_some(job, at, true, out);
+}
+
+#define I32_ROWS .layouts = SP_IN(ROWS), .dtypes = SP_OF(I32)
 static const sp_slot slots[] = {{SP_F32_PANELS},
                                 {SP_F32_PANELS, .beyond = true},
                                 {SP_F32_PANELS, .beyond = true},
-                                {SP_F32_ROWS, .maybe = true}};
+                                {SP_F32_ROWS, .maybe = true},
+                                {I32_ROWS, .maybe = true, .beyond = true}},
+                     slots_skip[] = {{SP_F32_PANELS},
+                                     {SP_F32_PANELS, .beyond = true},
+                                     {SP_F32_PANELS, .beyond = true},
+                                     {SP_F32_ROWS, .maybe = true},
+                                     {I32_ROWS, .beyond = true}};
 
 const sp_panel_kernel sp_panel_attention = {.name = "attention",
                                             .portable = sp_kernel_attention,
@@ -160,3 +234,14 @@ const sp_panel_kernel sp_panel_attention = {.name = "attention",
                                             .fill = fill,
                                             .slots = {slots, SP_COUNT(slots), 0, {SP_F32_PANELS}},
                                             .folds = SP_FOLD_HEADS};
+
+/* Keys of blocks that are not listed are not looked at. */
+const sp_panel_kernel sp_panel_attention_skip = {
+    .name = "attention_skip",
+    .portable = sp_kernel_attention_skip,
+    .op = SP_OP_Attention,
+    .prepare = sp_attention_prepare,
+    .check = check,
+    .work = work_skip,
+    .fill = fill_skip,
+    .slots = {slots_skip, SP_COUNT(slots_skip), 0, {SP_F32_PANELS}}};

@@ -13,7 +13,12 @@
  * A mask of queries and keys is turned into the layout of the scores first, once for all heads that have the same. With a window (causal:
  * none after a query's own place) only keys that some query of the panel sees are taken, and those of them that another does not see are
  * hidden.
- * Parameters: DIM_K, DIM_V (rows of a head in q and k, in v), NAN0, WINDOW, CAPPED, MASK.
+ *
+ * With a list (operator Route) the queries of one block are done by themselves, and of the keys those of the blocks that it names: a piece of scores for each,
+ *
+ *   list of a block of queries   0 3 7         scores | keys of block 0 | of 3 | of 7 |          room for as many blocks as a list has, not for all keys
+ *
+ * Parameters: DIM_K, DIM_V (rows of a head in q and k, in v), NAN0, WINDOW, CAPPED, MASK, LISTED.
  */
 #ifndef DIM_K
 #define DIM_K  (a->dim_k)
@@ -22,6 +27,7 @@
 #define WINDOW (a->window)
 #define CAPPED (a->capped)
 #define MASK   (a->mask_kind)
+#define LISTED (a->listed)
 #endif
 
 struct segment { /* the queries of one item in this panel, of one head */
@@ -34,7 +40,41 @@ struct segment { /* the queries of one item in this panel, of one head */
     long from, to, end;         /* query lanes [from, to); the panel's lanes end at end */
     long base;   /* first lane of the first vector; queries of lane l: from item's query0 + l */
     long query0; /* query index in its item of lane 0 (may be negative) */
+    /* With a list: the blocks of keys that are taken, and the scores of all. */
+    int *taken, n, hide;
+    float *pieces;
 };
+
+/* The keys of piece i: those of the block that is taken as number i, which a number below 0 says to hide. */
+INLINE void take(const struct sp_attention_args *a, struct segment *s, long i)
+{
+    const long number = s->taken[i] < 0 ? ~s->taken[i] : s->taken[i], end = s->begin + a->keys;
+    s->hide = s->taken[i] < 0;
+    s->first = s->begin + number * a->block;
+    s->last = s->first + a->block < end ? s->first + a->block : end;
+    s->scores = s->pieces + i * SP_PIECE_ROWS(a->block) * SP_PANEL;
+}
+
+/* What is behind it, for each piece of the keys; without a list there is one, which is there already. */
+#define PIECES(a, s)                                                                                         \
+    for (long piece_ = 0; piece_ < (LISTED ? (s)->n : 1) && (!LISTED || (take(a, s, piece_), 1)); piece_++)
+
+/* The blocks of keys that are taken for the queries of a block. Numbers that do not ascend or are too large do not count. */
+INLINE void read_list(const struct sp_attention_args *a, struct segment *s, const int *list)
+{
+    const long blocks = (a->keys + a->block - 1) / a->block;
+    long last = -1;
+    s->n = 0;
+    for (long i = 0; i < a->room; i++) {
+        if (list[i] <= last || list[i] >= blocks) continue;
+        if (LISTED == SP_LIST_HIDE)
+            while (++last < list[i]) s->taken[s->n++] = ~(int)last;
+        s->taken[s->n++] = list[i];
+        last = list[i];
+    }
+    if (LISTED == SP_LIST_HIDE)
+        while (++last < blocks) s->taken[s->n++] = ~(int)last;
+}
 
 /* m (queries, keys) of an item and head as [key][lane]. */
 INLINE void turn(const struct sp_attention_args *a, const struct segment *s, const float *m)
@@ -96,7 +136,6 @@ INLINE void scores(const struct sp_attention_args *a, const struct segment *s, v
     const long step = a->mask_key;
     const float hidden = a->hidden, cap = a->cap, one_by_cap = 1 / a->cap;
     const float *const mask = s->mask, *const turned = s->turned + s->base;
-    UNROLL for (int j = 0; j < NV; j++) top[j] = splat(-__builtin_inff());
     for (long t = start; t < s->last; t += 4) {
         vec acc[4][4];
         const float *kt = s->k + t / SP_PANEL * a->gap_k + t % SP_PANEL;
@@ -119,6 +158,7 @@ INLINE void scores(const struct sp_attention_args *a, const struct segment *s, v
                 if (MASK == SP_MASK_KEY) x += bias;
                 if (MASK == SP_MASK_FULL) x += load(turned + key * SP_PANEL + LANES * j);
                 if (WINDOW && !seen) x = hide(x, after + r - LANES * j, left, right, hidden);
+                if (LISTED == SP_LIST_HIDE && s->hide) x = splat(-__builtin_inff());
                 top[j] = larger(x, top[j]);
                 store(out + r * SP_PANEL + LANES * j, x);
             }
@@ -139,17 +179,21 @@ INLINE int lost(const struct sp_attention_args *a, const struct segment *s, cons
 }
 
 /* Features d to d + R of the head: R is 4, or 1 for those that are left over. */
-INLINE void context_rows(const struct sp_attention_args *a, const struct segment *s, const vec *scale, long d,
+INLINE void context_rows(const struct sp_attention_args *a, struct segment *s, const vec *scale, long d,
                          const int R, const int NV)
 {
-    const float *p = s->scores + (s->first & 3) * SP_PANEL;
     vec acc[4][4];
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
-    for (long t = s->first; t < s->last;) {
-        const long panel = t / SP_PANEL,
-                   end = (panel + 1) * SP_PANEL < s->last ? (panel + 1) * SP_PANEL : s->last;
-        const float *v = s->v + panel * a->gap_v + d * SP_PANEL - panel * SP_PANEL;
-        for (; t < end; t++) mac_set(acc, (1 << R) - 1, v + t, SP_PANEL, p + (t - s->first) * SP_PANEL, NV);
+    PIECES(a, s)
+    {
+        const float *p = s->scores + (s->first & 3) * SP_PANEL;
+        for (long t = s->first; t < s->last;) {
+            const long panel = t / SP_PANEL,
+                       end = (panel + 1) * SP_PANEL < s->last ? (panel + 1) * SP_PANEL : s->last;
+            const float *v = s->v + panel * a->gap_v + d * SP_PANEL - panel * SP_PANEL;
+            for (; t < end; t++)
+                mac_set(acc, (1 << R) - 1, v + t, SP_PANEL, p + (t - s->first) * SP_PANEL, NV);
+        }
     }
     UNROLL for (int j = 0; j < NV; j++)
     {
@@ -168,8 +212,7 @@ INLINE void context_rows(const struct sp_attention_args *a, const struct segment
     }
 }
 
-INLINE void context(const struct sp_attention_args *a, const struct segment *s, const vec *scale,
-                    const int NV)
+INLINE void context(const struct sp_attention_args *a, struct segment *s, const vec *scale, const int NV)
 {
     long d = 0;
     for (; d + 4 <= DIM_V; d += 4) context_rows(a, s, scale, d, 4, NV);
@@ -184,7 +227,7 @@ INLINE void context(const struct sp_attention_args *a, const struct segment *s, 
         scores(a, s, top, NV);                                                                               \
     }                                                                                                        \
     static __attribute__((noinline, unused)) void context_##NV(const struct sp_attention_args *a,            \
-                                                               const struct segment *s, const vec *scale)    \
+                                                               struct segment *s, const vec *scale)          \
     {                                                                                                        \
         context(a, s, scale, NV);                                                                            \
     }
@@ -205,33 +248,58 @@ INLINE void attend(const struct sp_attention_args *a, struct segment *s, const i
         UNROLL for (int j = 0; j < NV; j++)
             store(s->scaled + d * SP_PANEL + LANES * j,
                   load(s->q + d * SP_PANEL + s->base + LANES * j) * splat(a->scale));
-    if (WINDOW) look(a, s, NV);
+    if (WINDOW && !LISTED) look(a, s, NV);
     for (;;) {
-        PHASE(scores, NV)(a, s, top);
-        if (!WINDOW || !lost(a, s, top, NV)) break;
+        UNROLL for (int j = 0; j < NV; j++) top[j] = splat(-__builtin_inff());
+        PIECES(a, s) PHASE(scores, NV)(a, s, top);
+        if (!WINDOW || LISTED || !lost(a, s, top, NV)) break;
         s->first = s->begin;
         s->last = s->begin + a->keys;
     }
     UNROLL for (int j = 0; j < NV; j++) sum[j] = splat(0.f);
-    float *row = s->scores + (s->first & 3) * SP_PANEL;
-    for (long t = s->first; t < s->last; t++, row += SP_PANEL) UNROLL for (int j = 0; j < NV; j++)
-        {
-            vec e = exp2_down((load(row + LANES * j) - top[j]) * splat(1.44269504f));
-            sum[j] += e;
-            store(row + LANES * j, e);
-        }
+    PIECES(a, s)
+    {
+        float *row = s->scores + (s->first & 3) * SP_PANEL;
+        for (long t = s->first; t < s->last; t++, row += SP_PANEL) UNROLL for (int j = 0; j < NV; j++)
+            {
+                vec e = exp2_down((load(row + LANES * j) - top[j]) * splat(1.44269504f));
+                sum[j] += e;
+                store(row + LANES * j, e);
+            }
+    }
     UNROLL for (int j = 0; j < NV; j++)
     {
-        if (WINDOW)
+        if (WINDOW || LISTED)
             sum[j] = pick(sum[j] == splat(0.f), splat(__builtin_nanf("")), sum[j]); /* no key at all */
         sum[j] = splat(1.f) / sum[j];
     }
     PHASE(context, NV)(a, s, sum);
 }
 
-KERNEL void sp_kernel_attention(const void *args)
+/* All queries of a segment, in as many vectors at once as fit. */
+INLINE void attend_all(const struct sp_attention_args *a, struct segment *s)
 {
-    const struct sp_attention_args *a = (const struct sp_attention_args *)args;
+    const long from = s->from & ~15L;
+#define ATTEND(NV, vector) (s->base = from + (vector)*LANES, attend(a, s, NV))
+    TILES((s->to - from + 15) / 16, ATTEND)
+}
+
+/* Block by block of the queries of item and head that are at hand. */
+INLINE void attend_blocks(const struct sp_attention_args *a, const struct segment *all, long item, long h)
+{
+    const long rows = (a->queries + a->block - 1) / a->block, end = all->query0 + all->to;
+    for (long query = all->query0 + all->from, next; query < end; query = next) {
+        struct segment s = *all;
+        const long row = query / a->block;
+        next = (row + 1) * a->block < end ? (row + 1) * a->block : end;
+        s.from = query - all->query0, s.to = next - all->query0;
+        read_list(a, &s, a->list + ((item * a->heads + h) * rows + row) * a->room);
+        attend_all(a, &s);
+    }
+}
+
+INLINE void attention(const struct sp_attention_args *a)
+{
     const long count = a->tokens - a->token0 < SP_PANEL ? a->tokens - a->token0 : SP_PANEL;
     const long first = a->token0 / a->queries, last = (a->token0 + count - 1) / a->queries;
     for (long item = first; item <= last; item++)
@@ -242,17 +310,29 @@ KERNEL void sp_kernel_attention(const void *args)
             s.from = s.query0 < 0 ? -s.query0 : 0;
             s.to = a->queries - s.query0 < count ? a->queries - s.query0 : count;
             s.end = count;
-            s.base = s.from & ~15L;
             s.q = a->q + h * DIM_K * SP_PANEL, s.o = a->o + h * DIM_V * SP_PANEL;
             s.k = a->k + rows_k, s.v = a->v + rows_v;
             s.mask = a->mask;
             if (s.mask) s.mask += item % a->mask_items * a->mask_item + h * a->mask_head;
             s.begin = s.first = item * a->keys, s.last = s.first + a->keys;
-            s.scaled = a->work, s.scores = a->work + DIM_K * SP_PANEL;
-            s.turned = s.scores + (a->keys + 8) * SP_PANEL;
+            s.scaled = a->work, s.scores = s.pieces = a->work + DIM_K * SP_PANEL;
+            s.turned = s.scores + a->rows * SP_PANEL;
+            s.taken = a->taken;
             if (MASK == SP_MASK_FULL && (h == a->head0 || a->mask_head)) turn(a, &s, s.mask);
-            const long from = s.base;
-#define ATTEND(NV, vector) (s.base = from + (vector)*LANES, attend(a, &s, NV))
-            TILES((s.to - from + 15) / 16, ATTEND)
+            if (LISTED)
+                attend_blocks(a, &s, item, h);
+            else
+                attend_all(a, &s);
         }
+}
+
+KERNEL void sp_kernel_attention(const void *args)
+{
+    attention((const struct sp_attention_args *)args);
+}
+
+/* The same, made with LISTED=1: keys that are not listed are skipped. */
+KERNEL void sp_kernel_attention_skip(const void *args)
+{
+    sp_kernel_attention(args);
 }

@@ -16,6 +16,7 @@ EMBED("epilogue", "epilogue.h")
 #define SP_PANEL_KERNEL(name) EMBED(#name, "kernel_" #name ".h")
 #define SP_PANEL_SPECIAL      SP_PANEL_KERNEL
 #define SP_PANEL_NEST(name)   /* has no template */
+#define SP_PANEL_TWIN(name, other)
 #include "panel/panel.def"
 #undef SP_PANEL_KERNEL
 
@@ -25,17 +26,20 @@ extern const char sp_text_abi[], sp_text_end_abi[], sp_text_nest_abi[], sp_text_
 #include "panel/panel.def"
 #undef SP_PANEL_KERNEL
 #undef SP_PANEL_NEST
+#undef SP_PANEL_TWIN
 
 static const struct {
     const sp_panel_kernel *kernel;
     const char *text, *end;
 } table[] = {
-#define SP_PANEL_KERNEL(name) {&sp_panel_##name, sp_text_##name, sp_text_end_##name},
-#define SP_PANEL_NEST(name)   {&sp_panel_##name, NULL, NULL},
+#define SP_PANEL_KERNEL(name)      {&sp_panel_##name, sp_text_##name, sp_text_end_##name},
+#define SP_PANEL_NEST(name)        {&sp_panel_##name, NULL, NULL},
+#define SP_PANEL_TWIN(name, other) {&sp_panel_##name, sp_text_##other, sp_text_end_##other},
 #include "panel/panel.def"
 #undef SP_PANEL_KERNEL
 #undef SP_PANEL_NEST
 #undef SP_PANEL_SPECIAL
+#undef SP_PANEL_TWIN
 };
 
 const sp_slot *sp_panel_slot(const sp_panel_kernel *k, int n, int i)

@@ -188,13 +188,15 @@ sp_layout sp_slot_layout(const sp_slot *slot, sp_layout result);
 sparta_status sp_panel_prepare(sparta_ctx *cx, sp_arena *arena, const sp_panel_kernel *k,
                                sp_job *job) SP_MUST;
 
-#define SP_PANEL_KERNEL(name) extern const sp_panel_kernel sp_panel_##name;
-#define SP_PANEL_NEST         SP_PANEL_KERNEL
-#define SP_PANEL_SPECIAL      SP_PANEL_KERNEL
+#define SP_PANEL_KERNEL(name)      extern const sp_panel_kernel sp_panel_##name;
+#define SP_PANEL_NEST              SP_PANEL_KERNEL
+#define SP_PANEL_SPECIAL           SP_PANEL_KERNEL
+#define SP_PANEL_TWIN(name, other) SP_PANEL_KERNEL(name)
 #include "panel/panel.def"
 #undef SP_PANEL_KERNEL
 #undef SP_PANEL_NEST
 #undef SP_PANEL_SPECIAL
+#undef SP_PANEL_TWIN
 
 const sp_panel_kernel *sp_panel_find(const char *name); /* or NULL */
 /* A digest of the argument structs (the texts of abi.h and kernel/abi.h): code that was compiled for another one reads what is not there. */

@@ -69,6 +69,19 @@ static void fill(const sparta_tensor *t, int64_t below, sp_rng *rng)
                                (int64_t)(sp_rng_next(rng) % (uint64_t)SP_MAX(below, 1)));
 }
 
+/* Blocks of keys as Route lists them: so many that ascend, others in each line. */
+static void fill_list(const sparta_tensor *t, int64_t keys, int64_t block, sp_rng *rng)
+{
+    const int64_t room = t->dim[3], n = sparta_tensor_elements(t),
+                  blocks = keys / block + (keys % block != 0);
+    int32_t *list = t->data;
+    for (int64_t i = 0; i < n; i += room)
+        for (int64_t j = 0, taken = 0; j < blocks && taken < room;
+             j++) /* each with the chance that is left */
+            if (sp_rng_uniform(rng) * (double)(blocks - j) < (double)(room - taken))
+                list[i + taken++] = (int32_t)j;
+}
+
 /* As a Sparsify would leave it: every element is there with this chance, by itself, so that tokens have different ones. A run finds other ones there
  * than the run before, and with them other weights to read: they take turns, or those of one run would be found in the cache by the next. */
 static sparta_status thin_out(sp_bed *b, const sparta_tensor *t, double present, sp_rng *rng)
@@ -130,7 +143,11 @@ static sparta_status make_input(sp_bed *b, int i, sp_rng *rng)
     }
     SP_TRY(sp_bed_shape(b->cx, &b->r, v, &rank, dim));
     SP_TRY(sp_tensor_alloc_in(b->arena, v->dtype, rank, dim, &o->rows));
-    fill(&o->rows, i ? b->in[i - 1].rows.dim[0] : 1, rng);
+    if (b->node->op == SP_OP_Attention && i == 4) {
+        const sparta_tensor *k = &b->in[1].rows;
+        fill_list(&o->rows, k->dim[k->rank == 4 ? 2 : 1], sp_attr_int(&b->node->attrs, "block", 1), rng);
+    } else
+        fill(&o->rows, i ? b->in[i - 1].rows.dim[0] : 1, rng);
     if (i == 0 && b->r.task->present > 0 && v->dtype == SPARTA_F32)
         SP_TRY(thin_out(b, &o->rows, b->r.task->present, rng));
     o->some = o->rows;

@@ -644,7 +644,7 @@ static void test_counts(void **state)
     printf("note: propagation rules: %d exact, %d conservative, %d opaque\n", count[SP_EXACT],
            count[SP_CONSERVATIVE], count[SP_OPAQUE]);
     assert_true(count[SP_EXACT] >= 97);
-    assert_true(count[SP_OPAQUE] <= 4);
+    assert_true(count[SP_OPAQUE] <= 5); /* Route, which a pass makes, is never propagated through */
 }
 
 int main(void)

@@ -8,13 +8,15 @@ static void finds_kernels_and_their_texts(void **state)
 {
     (void)state;
     static const char *const names[] = {
-#define SP_PANEL_KERNEL(name) #name,
-#define SP_PANEL_NEST(name)   /* has no template */
-#define SP_PANEL_SPECIAL      SP_PANEL_KERNEL
+#define SP_PANEL_KERNEL(name)      #name,
+#define SP_PANEL_NEST(name)        /* has no template */
+#define SP_PANEL_SPECIAL           SP_PANEL_KERNEL
+#define SP_PANEL_TWIN(name, other) SP_PANEL_KERNEL(name)
 #include "panel/panel.def"
 #undef SP_PANEL_KERNEL
 #undef SP_PANEL_NEST
 #undef SP_PANEL_SPECIAL
+#undef SP_PANEL_TWIN
     };
     for (size_t i = 0; i < SP_COUNT(names); i++) {
         const sp_panel_kernel *k = sp_panel_find(names[i]);

@@ -166,14 +166,16 @@ static void mistakes(void **state)
         {"tensor \"a\" { sparsify }",
          "s:1:23: expected a sparsifier, e.g. magnitude(pattern=4x1, sparsity=0.9), found '}'"},
         {"tensor \"a\" { sparsify magnitud(4x1, 0.9) }",
-         "s:1:23: expected a sparsifier (magnitude, threshold, topk, bands, function, mask, python or one "
+         "s:1:23: expected a sparsifier (magnitude, threshold, topk, bands, function, similarity, mask, "
+         "python or one "
          "defined above), "
          "found "
          "'magnitud'; "
          "did you "
          "mean 'magnitude'?"},
         {"sparsifier heavy = threshold(1)\ntensor \"a\" { sparsify heavi }",
-         "s:2:23: expected a sparsifier (magnitude, threshold, topk, bands, function, mask, python or one "
+         "s:2:23: expected a sparsifier (magnitude, threshold, topk, bands, function, similarity, mask, "
+         "python or one "
          "defined above), "
          "found "
          "'heavi'; "

@@ -309,7 +309,7 @@ static void registered(void **state)
     refused(sparta_schedule_sparsify(r, "mine(1, 2, 3)"), "mine takes no argument '3'");
     refused(sparta_schedule_sparsify(r, "mine(1, topkk=3)"), "did you mean 'topk'?");
     refused(sparta_schedule_sparsify(r, "mie(1)"),
-            "(magnitude, threshold, topk, bands, function, mask, python, mine or one "
+            "(magnitude, threshold, topk, bands, function, similarity, mask, python, mine or one "
             "defined above), found 'mie'; did you mean 'mine'?");
     refused(sparta_schedule_define_sparsifier(p, "mine", "threshold(1)"), "'mine' is there already");
     sparta_schedule_free(p);
