@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Times a Relu perceptron of few tokens whose hidden layer is sparsified as it runs (docs/schedules.md), against the same model run dense.
+"""Times models that are sparsified as they run (docs/schedules.md) against the same run dense: a Relu perceptron whose hidden layer is, and an attention whose scores are.
 
     python3 tools/bench_dynamic.py --sparta build/release/sparta                        prints the page
-    make bench-dynamic                                                                  writes docs/benchmarks/dynamic.md, about two minutes
+    make bench-dynamic                                                                  writes docs/benchmarks/dynamic.md, about five minutes
 
-Of each line of the hidden layer a share stays (topk). Products are timed by compile itself, all contenders window by window in turns on one thread, the best
+Of each line of the hidden layer a share stays (topk); of the blocks of keys each block of queries goes to the nearest (similarity). Products are timed by compile itself, all contenders window by window in turns on one thread, the best
 of many windows; whole models by `sparta bench`, both in turns in one process. Needs no packages.
 """
 
@@ -18,7 +18,8 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SHARES, TOKENS = (5, 10, 25, 50), (1, 2, 4, 8, 16)
+SHARES, TOKENS = (5, 10, 25, 50), (1, 2, 4, 8, 16, 32, 64, 128)
+KEYS, ROUTES = (512, 1024, 2048, 4096), ((1, 64), (3, 64), (7, 64), (7, 32))  # of each length; (topk, block)
 SIZES = {"1024-4096-1024": (1024, 4096, 1024), "2048-8192-2048": (2048, 8192, 2048)}
 
 
@@ -37,8 +38,9 @@ def measure(args, model, folder, tokens, share):
     db = os.path.join(folder, f"{tokens}-{share}.db")
     said = json.loads(run(args.sparta, "bench", model, "--schedule", rules, "--db", db, "--threads", 1, "--time", args.time, "--profile", "--json"))
     layer = next(one for one in said["layers"] if one["name"] == "/fc2/Gemm")
-    skip, dense = re.search(r"measured: ([0-9.]+) us(?: with what skips)?, ([0-9.]+) us dense", layer["reason"]).groups()
-    return {"implement": layer["implement"], "skip": float(skip), "dense": float(dense), "ratio": said["ratio"], "ci": said["ratio_ci95"]}
+    times = re.search(r"measured: ([0-9.]+) us(?: with what skips)?, ([0-9.]+) us dense", layer["reason"])
+    skip, dense = map(float, times.groups()) if times else (None, None)  # none: it was not tried
+    return {"implement": layer["implement"], "skip": skip, "dense": dense, "ratio": said["ratio"], "ci": said["ratio_ci95"]}
 
 
 def machine():
@@ -57,8 +59,47 @@ def page(args):
     yield "models get the same input again and again, but read some 16 MB and more of other weights in between."
     yield ""
     yield machine()
-    for name, (inputs, hidden, outputs) in SIZES.items():
+    for name, (inputs, hidden, outputs) in SIZES.items() if "products" in args.only else ():
         yield from table(args, name, inputs, hidden, outputs)
+    if "attention" in args.only:
+        yield from attention(args)
+
+
+def attention(args):
+    yield ""
+    yield "## Attention that reads the keys it is routed to"
+    yield ""
+    yield "One layer of a BERT, hidden 256, 4 heads of 64, one sequence. `similarity(topk, block)`: each block of queries sees its own block of keys and the topk whose means are most alike. Times in ms on"
+    yield "one thread: `routed` is everything that finds and reads them (the list, q and k in rows for it, scores, softmax, context), `all keys` the attention of the model without the schedule; both models run in"
+    yield "turns in one process. `bound` is the share of keys that a list has room for: one over it is the most that could be gained. The last column is the whole layer, its linear layers included."
+    yield ""
+    yield f"- load of the machine when this table began: {os.getloadavg()[0]:.1f}"
+    yield ""
+    yield "| tokens | similarity | bound | routed | all keys | ratio | whole layer |"
+    yield "|---|---|---|---|---|---|---|"
+    with tempfile.TemporaryDirectory() as folder:
+        for tokens in KEYS:
+            yield from routed(args, folder, tokens)
+
+
+def routed(args, folder, tokens):
+    """The rows of one length of sequences."""
+    model, rules, thin, all_keys = (os.path.join(folder, n) for n in ("m.onnx", "s.sched", "thin.sparta", "all.sparta"))
+    run(args.sparta, "zoo", "bert-mini", "--dim", "layers=1", "--dim", "vocab=100", "--dim", f"positions={tokens}", "-o", model)
+    dims = ("--dim", "batch=1", "--dim", f"sequence={tokens}", "--db", os.path.join(folder, "attention.db"))
+    run(args.sparta, "compile", model, *dims, "-o", all_keys)
+    for topk, block in ROUTES:
+        with open(rules, "w") as f:
+            f.write(f'tensor "*/Softmax:input" {{ sparsify similarity(topk={topk}, block={block}) }}\n')
+        run(args.sparta, "compile", model, "--schedule", rules, *dims, "-o", thin)
+        said = json.loads(run(args.sparta, "bench", thin, "--against", all_keys, "--threads", 1, "--time", args.time, "--profile", "--json"))
+        own = [one for one in said["layers"] if one["op"] == "Attention" or one["baseline_ms"] is None]  # the rest is in both models
+        ms, dense = sum(one["ms"] for one in own), sum(one["baseline_ms"] or 0 for one in own)
+        lo, hi = said["ratio_ci95"]
+        bound = min(1, (topk + 1) * block / tokens)
+        ratio = f"{dense / ms:.2f}x"
+        ratio = f"**{ratio}**" if any(one["implement"] == "attention_skip" for one in own) else ratio
+        yield f"| {tokens} | {topk}, {block} | {100 * bound:.3g} % | {ms:.2f} | {dense:.2f} | {ratio} | {said['ratio']:.2f}x ({lo:.2f} to {hi:.2f}) |"
 
 
 def table(args, name, inputs, hidden, outputs):
@@ -73,9 +114,12 @@ def table(args, name, inputs, hidden, outputs):
         for tokens in TOKENS if hidden < 8192 else TOKENS[:3]:
             for share in SHARES:
                 r = measure(args, model, folder, tokens, share)
+                lo, hi = r["ci"]
+                if not r["skip"]:
+                    yield f"| {tokens} | {share} % | not tried | | | {r['ratio']:.2f}x ({lo:.2f} to {hi:.2f}) |"
+                    continue
                 ratio = f"{r['dense'] / r['skip']:.2f}x"
                 ratio = f"**{ratio}**" if r["implement"] == "few_skip" else ratio
-                lo, hi = r["ci"]
                 yield f"| {tokens} | {share} % | {r['skip']:.1f} | {r['dense']:.1f} | {ratio} | {r['ratio']:.2f}x ({lo:.2f} to {hi:.2f}) |"
 
 
@@ -83,6 +127,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--sparta", default=os.path.join(ROOT, "build/release/sparta"))
     p.add_argument("--time", type=float, default=1.0, help="seconds of each whole model")
+    p.add_argument("--only", nargs="+", choices=("products", "attention"), default=("products", "attention"), help="tables to make")
     p.add_argument("--out", help="file to write")
     args = p.parse_args()
     lines = list(page(args))

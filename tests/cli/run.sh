@@ -660,4 +660,18 @@ refuse 2 'tensor "nobody:output" { sparsify topk(5) }' "bad.sched:1:1: tensor \"
 refuse 4 'tensor "*dense/MatMul:input" { sparsify magnitude(1x1, 0.5) }' "sparsify magnitude is for weights"
 refuse 2 'tensor "*dense/MatMul:input" { sparsify topk(0) }' "expected how many elements of a line, at least 1, or a share such as 25%"
 
+# ---------------------------------------------------------------- scores that are routed
+run 0 "a model with attention" zoo bert-mini --dim layers=1 --dim hidden=32 --dim heads=2 --dim ffn=32 --dim vocab=50 --dim positions=256 -o route.onnx
+echo 'tensor "*/Softmax:input" { sparsify similarity(topk=2, block=32) }' > sched/route.sched
+run 0 "inspect routed scores" inspect route.onnx --schedule sched/route.sched --json
+json "[l['implement'] for l in d['layers']][1] == 'attention_skip' and 'blocks of 32 keys' in d['layers'][1]['reason']" "and who would run them"
+run 0 "compile routed scores" compile route.onnx --schedule sched/route.sched --dim batch=1 --dim sequence=256 --no-measure -o route.sparta --json
+json "d['layers'][1]['implement'] == 'attention_skip' and 'at most 3 of 8 blocks of 32 keys' in d['layers'][1]['reason']" "it skips, and says how much"
+run 0 "verify with the schedule" verify route.sparta --against route.onnx --schedule sched/route.sched --dim batch=1 --dim sequence=256
+run 0 "bench what is routed" bench route.onnx --schedule sched/route.sched --dim batch=1 --dim sequence=256 --no-measure --iterations 3 --profile --json
+json "[l['implement'] for l in d['layers'] if l['op'] == 'Attention'] == ['attention_skip']" "its Attention skips"
+refuse 2 'tensor "*dense/MatMul:input" { sparsify similarity(2) }' "similarity is of the scores of an attention"
+refuse 2 'tensor "*Softmax:input" { sparsify similarity(2, block=0) }' "a block has 1 to"
+refuse 4 'tensor "encoder.layer.0.output.dense.weight" { sparsify similarity(2) }' "not a weight"
+
 finish
