@@ -319,6 +319,34 @@ SPARTA_API SPARTA_MUST sparta_status sparta_kernel_register(sparta_ctx *cx, cons
 /* The same from a file, whose first comment says the fields: "sparta kernel", then lines "name: value". */
 SPARTA_API SPARTA_MUST sparta_status sparta_kernel_open(sparta_ctx *cx, const char *path);
 
+/* The same by a function of the process, for what is no C text: another compiler's code, assembly, a library. Packages cannot carry it: they keep its name,
+ * and every context that runs one registers the function first; without it, or where it takes another format, the generic walker runs the layer and
+ * a note says so. */
+typedef struct sparta_product_part { /* the weight as it is stored; of a sum of formats there are several */
+    const float *w;
+    const void *pos[12], *crd[12]; /* of each level; NULL where it has none */
+    long size[12];                 /* coordinates of the level, or slots of a segment */
+} sparta_product_part;
+typedef struct sparta_product { /* y = w x of some tokens, which lie side by side */
+    const float *x;             /* input j of token t: x[64 * j + t] */
+    float *y;                   /* output i of token t: y[64 * i + t], all to be written */
+    long n, k, tokens;          /* tokens: 16, 32, 48 or 64 */
+    const sparta_product_part *part;
+} sparta_product;
+typedef struct sparta_kernel_function {
+    size_t size;
+    const char *name;   /* letters, digits and _ */
+    const char *format; /* of the weight (n, k), made of levels */
+    /* Threads call it at the same time, each for other tokens. */
+    void (*product)(void *user, const sparta_product *p);
+    /* Is it meant for such a layer? tokens: the most there can be, 0: not known. Asked when a model is compiled; NULL: always. */
+    int (*when)(void *user, int64_t n, int64_t k, int64_t tokens, double density);
+    void *user;
+} sparta_kernel_function;
+/* For the context's life. E_USAGE: the name is taken, or something is wrong with it. */
+SPARTA_API SPARTA_MUST sparta_status sparta_kernel_function_register(sparta_ctx *cx,
+                                                                     const sparta_kernel_function *function);
+
 /* Plugins: a shared library for `sparta --plugin ./mine.so` defines this function, which the library does not have. The program calls it once; it
  * registers sparsifiers or kernels and may call everything of this header (examples/plugin.c). A plugin is trusted code. */
 sparta_status sparta_plugin(sparta_ctx *cx);

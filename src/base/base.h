@@ -94,6 +94,7 @@ typedef enum {
     SP_SLOT_SPARSIFIERS,
     SP_SLOT_KERNELS,
     SP_SLOT_FUNCTIONS,
+    SP_SLOT_CALLED,
     SP_SLOTS
 } sp_ctx_key;
 void *sp_ctx_slot(const sparta_ctx *cx, sp_ctx_key slot);

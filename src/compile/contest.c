@@ -72,10 +72,10 @@ static sparta_status check(contest *x, entrant *e)
 {
     if (!x->bed) SP_TRY(sp_bed_create(x->l->cx, &x->request, &x->bed));
     SP_TRY(sp_bed_check(x->bed, &e->c));
-    const bool user = e->c.im == &sp_implement_user;
+    const char *user = sp_implement_user_name(e->c.im, &x->ln->task);
     if (!e->c.found.ok)
         sp_note(x->l->cx, "%s: %s %s disagrees with the reference and is not used", x->ln->node->name,
-                user ? "kernel" : "implement", user ? sp_implement_user_name(&x->ln->task) : e->c.im->name);
+                user ? "kernel" : "implement", user ? user : e->c.im->name);
     return SPARTA_OK;
 }
 

@@ -349,7 +349,7 @@ static sparta_status pin(const job *j, const sp_schedule_clause *c, sp_effect *e
 static bool runs_layers(const sp_implement *im)
 {
     return im->kernel && !sp_implement_stores_any(im) && sp_panel_multiplies(sp_panel_find(im->kernel)) &&
-           im != &sp_implement_user; /* its kernels have names of their own */
+           !sp_implement_is_user(im); /* its kernels have names of their own */
 }
 
 static sparta_status unknown_implement(const job *j, const char *name)
@@ -381,11 +381,12 @@ static sparta_status pin_implement(const job *j, const sp_schedule_clause *c, sp
     if (clause(j, SP_CLAUSE_FORMAT))
         return sp_fail(j->cx, SPARTA_E_USAGE,
                        "'%.100s': format and implement both say what runs the layer; leave one out", j->name);
-    const int user = sp_implement_user_place(j->cx, c->call.name);
-    if (user >= 0) im = &sp_implement_user;
-    if (user < 0 && (!im || !runs_layers(im))) return unknown_implement(j, c->call.name);
+    int place = 0;
+    const sp_implement *user = sp_implement_user_find(j->cx, c->call.name, &place);
+    if (user) im = user;
+    if (!user && (!im || !runs_layers(im))) return unknown_implement(j, c->call.name);
     sp_text_init(&words, j->cx);
-    if (user >= 0) sp_text_printf(&words, c->call.n ? "USER=%d " : "USER=%d", user);
+    if (user) sp_text_printf(&words, c->call.n ? "%s=%d " : "%s=%d", user->space->knob[0].name, place);
     for (int i = 0; i < c->call.n; i++) {
         const sp_schedule_arg *a = &c->call.arg[i];
         sp_text_printf(&words, "%s%s%s%s", i ? " " : "", a->name ? a->name : "", a->name ? "=" : "", a->text);

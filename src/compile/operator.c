@@ -181,7 +181,9 @@ static sparta_status load(making *m, const lower_node *ln)
     op->to_lanes = lanes ? (sp_entry)(uintptr_t)lanes : sp_panel_to_lanes.portable;
     op->to_rows = rows ? (sp_entry)(uintptr_t)rows : sp_panel_to_rows.portable;
     SP_TRY(say_why(m, ln, op->object[0] ? target : SP_TARGET_PORTABLE));
-    return sp_call_bind(m->cx, op->arena, op->graph->node[0], im->kernel, op->object[0], &op->call);
+    SP_TRY(sp_call_bind(m->cx, op->arena, op->graph->node[0], im->kernel, op->object[0], &op->call));
+    op->call.job.text = sp_implement_function_name(im, &ln->task);
+    return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ all of it */

@@ -37,7 +37,7 @@ static sp_attr float_attr(const char *name, double f)
 
 static sparta_status annotate(lowering *l, lower_node *ln)
 {
-    sp_attr a[15]; /* all of those below */
+    sp_attr a[16]; /* all of those below */
     const sp_weight *w = ln->task.mask ? sp_package_weight(l->package, ln->node->in[1]->origin) : NULL;
     sp_text format;
     int n = 0;
@@ -48,6 +48,8 @@ static sparta_status annotate(lowering *l, lower_node *ln)
         a[n++] = text_attr("implement", ln->im->name);
         a[n++] = int_attr("code", l->code[ln->kernel]);
     }
+    const char *function = ln->im ? sp_implement_function_name(ln->im, &ln->task) : NULL;
+    if (function) a[n++] = text_attr("function", function);
     if (ln->chain) a[n++] = int_attr("chain", ln->chain);
     if (ln->nest) {
         a[n++] = text_attr("nest", ln->nest);

@@ -13,5 +13,12 @@ sparta_status sp_implement_write_stored(const char *parameters, sp_target target
 sparta_status sp_implement_write_user(const char *name, size_t length, sp_target target,
                                       sp_text *out) SP_MUST;
 sparta_status sp_implement_users(sparta_ctx *cx, const sparta_tensor *w, sp_task *t) SP_MUST;
+/* The same of functions (function.c), which the former asks too. */
+sparta_status sp_implement_functions(sparta_ctx *cx, const sparta_tensor *w, sp_task *t) SP_MUST;
+/* Can the weight be stored so, in not too much? */
+sparta_status sp_implement_storable(sparta_ctx *cx, const char *format, const sparta_tensor *w,
+                                    const sp_mask *mask, bool *out) SP_MUST;
+/* Which one of those that take a weight a point names; without a word, the first. */
+int sp_implement_place(const sp_task *t, const char *knob, unsigned which);
 
 #endif

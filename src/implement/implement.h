@@ -12,6 +12,7 @@
  *     dense4    Linear   the same strips with all blocks                      the dense competitor
  *     onednn    Linear   dense rows, by oneDNN where it is found              the other dense competitor
  *     user      Linear   weight in the format of a kernel that a user registered, by C text of his     where he says that it fits
+ *     user_function      Linear   the same, by a function of his                                 the same
  *     generated_linear   Linear   weight in any format that has levels, by code that room special writes for it     only where a schedule asks for a format that no other has
  *     walk      Linear   weight in any format, by the generic walker          the same, and where there is no code
  *     few_*     Linear   1 to 16 tokens in rows, the weight read once: bitmap, csr, strips of 16 rows, dense       memory-bound
@@ -77,7 +78,9 @@ struct sp_task {
     double present;
     const struct sp_user_kernels *user; /* what users registered with the context (user.c); NULL: nothing */
     unsigned users;                     /* a bit for each of these that takes the weight */
-    bool library;                       /* other people's libraries may compete (sp_implement_library) */
+    const struct sp_called_functions *function; /* the same of functions (panel/called.h) */
+    unsigned functions;
+    bool library;       /* other people's libraries may compete (sp_implement_library) */
     unsigned generated; /* a bit for each layout in which code for the node can be generated */
 };
 
@@ -93,10 +96,11 @@ typedef struct sp_implement {
     /* The #defines of its kernel: "FORM=1 CRD=2 EPILOGUE=v STAT=0"; NULL: none. */
     void (*parameters)(const struct sp_implement *im, const sp_task *t, sp_text *out);
     /* Of the weight; NULL: stored as it is. In it $CRD is the type that counts the inputs, $RANGE the knob of that name, $ASKED
-     * what a schedule asks for, $USER what a user's kernel does: sp_implement_print_format writes it out. */
+     * what a schedule asks for, $USER what a user's kernel does, $FUNCTION a function of his: sp_implement_print_format writes it out. */
     const char *format;
     /* Of the library that runs it, found at run time; NULL: ours. Part of the key of its times. */
     const char *(*version)(void);
+    bool fleeting;         /* it may be other code next time: its times are not remembered */
     const sp_space *space; /* its points compete like rows of their own; NULL: there is one, "" */
 } sp_implement;
 /* The points of a row, one after the other: how many numbers they have, and number k into task.point; false: it is none for this task. */
@@ -164,11 +168,18 @@ static inline bool sp_implement_stores_any(const sp_implement *im)
 sparta_status sp_implement_ask(sparta_ctx *cx, const char *format, const char *kernel, sp_target target,
                                sp_task *t) SP_MUST;
 
-/* Of a task that the row `user` takes: what the kernel is called, and its format. */
-const char *sp_implement_user_name(const sp_task *t);
+/* Of a task that the rows `user` or `user_function` take: what the kernel is called (NULL: the row is neither), and its format. */
+const char *sp_implement_user_name(const sp_implement *im, const sp_task *t);
 const char *sp_implement_user_format(const sp_task *t);
-int sp_implement_user_place(sparta_ctx *cx,
-                            const char *name); /* USER of the kernel of that name; -1: there is none */
+const char *sp_implement_function_format(const sp_task *t);
+/* The row of a user's kernel of that name, and its place among them (USER, FUNCTION: the knob of the row); NULL: there is none. */
+const sp_implement *sp_implement_user_find(sparta_ctx *cx, const char *name, int *place);
+static inline bool sp_implement_is_user(const sp_implement *im)
+{
+    return im == &sp_implement_user || im == &sp_implement_user_function;
+}
+/* What a kernel has to know besides its parameters: the name of its function; else NULL. */
+const char *sp_implement_function_name(const sp_implement *im, const sp_task *t);
 
 /* What an implement takes as input i of a node: the slot of its kernel; the builtin takes rows of any type. NULL: no such operand. */
 const sp_slot *sp_implement_slot(const sp_implement *im, const sp_node *n, int i);

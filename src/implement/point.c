@@ -85,7 +85,7 @@ sparta_status sp_implement_has_point(sparta_ctx *cx, const sp_implement *im, con
         fits |= allowed;
     }
     if (!met) return refuse(cx, im, words, strlen(words), "one of these counts only where another is met");
-    if (im == &sp_implement_user) return SPARTA_OK; /* it looks at the weight first */
+    if (sp_implement_is_user(im)) return SPARTA_OK; /* it looks at the weight first */
     if (!fits) {
         char why[100];
         snprintf(why, sizeof why, "for a weight of (n, k) = (%lld, %lld) it is the same as another point",

@@ -14,7 +14,7 @@ static bool same_storage(sp_format asked, const sp_format *has, bool widths)
 
 void sp_implement_print_format(const sp_implement *im, const sp_task *task, sp_text *out)
 {
-    for (const char *p = im->format; *p; p += strspn(p, "$ACDEGKNRSU")) {
+    for (const char *p = im->format; *p; p += strspn(p, "$ACDEFGIKNORSTU")) {
         const size_t plain = strcspn(p, "$");
         sp_text_put(out, p, plain);
         p += plain;
@@ -26,6 +26,8 @@ void sp_implement_print_format(const sp_implement *im, const sp_task *task, sp_t
             sp_text_printf(out, "%s", task->format);
         else if (!strncmp(p, "$USER", 5))
             sp_text_printf(out, "%s", sp_implement_user_format(task));
+        else if (!strncmp(p, "$FUNCTION", 9))
+            sp_text_printf(out, "%s", sp_implement_function_format(task));
     }
 }
 

@@ -15,8 +15,8 @@
 #include "file/file.h"
 #include "implement/generated.h"
 #include "implement/linear.h"
+#include "panel/called.h"
 #include "special/special.h"
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,15 +150,9 @@ sparta_status sp_implement_write_user(const char *name, size_t length, sp_target
 }
 
 /* ------------------------------------------------------------------ registering */
-static bool is_name(const char *p)
-{
-    const size_t n = p ? strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") : 0;
-    return n && n <= 32 && !p[n] && !isdigit((unsigned char)*p);
-}
-
 static sparta_status check_spec(sparta_ctx *cx, const sparta_kernel *q, sp_format *f)
 {
-    if (!is_name(q->name))
+    if (!sp_called_is_name(q->name))
         return sp_fail(cx, SPARTA_E_USAGE,
                        "kernel: its name is \"%.40s\"; give letters, digits and _, at most 32",
                        q->name ? q->name : "");
@@ -220,7 +214,7 @@ sparta_status sparta_kernel_register(sparta_ctx *cx, const sparta_kernel *kernel
     SP_TRY(check_spec(cx, &q, &f));
     struct sp_user_kernels *all = registry(cx);
     SP_NEED(cx, all);
-    if (find(all, q.name, strlen(q.name)) || all->n == MOST)
+    if (find(all, q.name, strlen(q.name)) || sp_called_place(cx, q.name) >= 0 || all->n == MOST)
         return sp_fail(cx, SPARTA_E_USAGE,
                        all->n == MOST ? "kernel %s: a context has %d of them at most"
                                       : "kernel %s: there is one of that name",
@@ -303,12 +297,12 @@ sparta_status sparta_kernel_open(sparta_ctx *cx, const char *path)
 
 /* ------------------------------------------------------------------ the row */
 /* Can the weight be stored so, in not too much? */
-static sparta_status fits(sparta_ctx *cx, const user_kernel *k, const sparta_tensor *w, const sp_mask *mask,
-                          bool *out)
+sparta_status sp_implement_storable(sparta_ctx *cx, const char *format, const sparta_tensor *w,
+                                    const sp_mask *mask, bool *out)
 {
     sp_format f;
     sp_store_stats stats;
-    sparta_status s = sp_format_parse(cx, k->format, &f);
+    sparta_status s = sp_format_parse(cx, format, &f);
     if (!s) s = sp_format_check(cx, &f, 2, w->dim);
     if (!s) s = sp_store_measure(cx, &f, w, mask, &stats);
     if (!s) s = sp_store_within(cx, &f, &stats, 0);
@@ -325,18 +319,20 @@ sparta_status sp_implement_users(sparta_ctx *cx, const sparta_tensor *w, sp_task
     for (int i = 0; all && i < all->n; i++) {
         bool fit = true;
         for (int c = 0; c < all->kernel[i].conditions; c++) fit &= holds(&all->kernel[i].condition[c], t);
-        if (fit) SP_TRY(fits(cx, &all->kernel[i], w, t->mask, &fit));
+        if (fit) SP_TRY(sp_implement_storable(cx, all->kernel[i].format, w, t->mask, &fit));
         if (fit) t->users |= 1u << i;
     }
-    return SPARTA_OK;
+    return sp_implement_functions(cx, w, t);
 }
 
-/* The kernel that a point names; without one, the first. */
+int sp_implement_place(const sp_task *t, const char *knob, unsigned which)
+{
+    return (int)sp_point_get(t->point, knob, which ? __builtin_ctz(which) : 0);
+}
+
 static int place(const sp_task *t)
 {
-    int first = 0;
-    while (first < MOST && !(t->users >> first & 1)) first++;
-    return (int)sp_point_get(t->point, "USER", first);
+    return sp_implement_place(t, "USER", t->users);
 }
 
 static bool allowed(const sp_task *t)
@@ -362,16 +358,17 @@ static const user_kernel *kernel_of(const sp_task *t)
     return t->user && place(t) < t->user->n ? &t->user->kernel[place(t)] : &nothing;
 }
 
-int sp_implement_user_place(sparta_ctx *cx, const char *name)
+const sp_implement *sp_implement_user_find(sparta_ctx *cx, const char *name, int *place)
 {
     const struct sp_user_kernels *all = sp_ctx_slot(cx, SP_SLOT_KERNELS);
     const user_kernel *k = find(all, name, strlen(name));
-    return k ? (int)(k - all->kernel) : -1;
+    *place = k ? (int)(k - all->kernel) : sp_called_place(cx, name);
+    return k ? &sp_implement_user : *place >= 0 ? &sp_implement_user_function : NULL;
 }
 
-const char *sp_implement_user_name(const sp_task *t)
+const char *sp_implement_user_name(const sp_implement *im, const sp_task *t)
 {
-    return kernel_of(t)->name;
+    return im == &sp_implement_user ? kernel_of(t)->name : sp_implement_function_name(im, t);
 }
 
 const char *sp_implement_user_format(const sp_task *t)

@@ -128,6 +128,16 @@ struct sp_stored_args {
     struct sp_epilogue e;
 };
 
+struct sp_called; /* called.c */
+/* And where a function of the caller's computes the sums: it gets the first of its tokens. */
+struct sp_called_args {
+    const float *x; /* (k)[64] */
+    void (*sums)(const struct sp_called *what, const float *x, float *y, long tokens);
+    const struct sp_called *what;
+    long n, vector0, vectors;
+    struct sp_epilogue e;
+};
+
 /* The same for a dense weight that lies row by row, its product by a library found at run time:
  * y[rows][64] = w[rows][k] x[k][64] for the first `tokens` lanes on the calling thread; 0: done, else y holds anything. */
 typedef int (*sp_product)(const float *w, const float *x, float *y, long rows, long k, long tokens);

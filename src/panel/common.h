@@ -31,6 +31,9 @@ extern const sp_slot sp_panel_product_in[4];
 sparta_status sp_panel_end_prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job) SP_MUST;
 sparta_status sp_panel_product_check(sparta_ctx *cx, const sp_job *job) SP_MUST;
 void sp_panel_end(const sp_job *job, const sp_place *at, int residual, struct sp_epilogue *out);
+/* For products whose kernel follows positions and coordinates as they are stored: all of them are followed once, then the arrays of the weight
+ * are in job->stored, one set a part of it. */
+sparta_status sp_panel_leaves(sparta_ctx *cx, sp_arena *arena, sp_job *job) SP_MUST;
 /* This part's share [from, to) of n things: in units of `unit`; or by their weight, of which before(job, i) lies before thing i. */
 void sp_panel_share(int64_t n, int64_t unit, const sp_place *at, int64_t *from, int64_t *to);
 void sp_panel_share_by(const sp_job *job, int64_t n, int64_t (*before)(const sp_job *job, int64_t i),

@@ -84,3 +84,23 @@ INLINE void end_rows(const struct sp_epilogue *e, vec (*acc)[4], long row, const
     end_sums(e, acc, row, NR, NV, base);
     end_store(e, acc, row, NR, NV, base);
 }
+
+/* The same for n rows of sums that lie in y already, without their bias, on vectors (of 16 tokens) [vector0, vector0 + vectors). */
+INLINE void end_stored_rows(const struct sp_epilogue *e, long row, const int NR, const int NV, long base)
+{
+    vec acc[4][4];
+    const float *y = e->y + row * SP_PANEL + base;
+    UNROLL for (int r = 0; r < NR; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] =
+        load(y + r * SP_PANEL + LANES * j) + splat(e->bias[row + r]);
+    end_rows(e, acc, row, NR, NV, base);
+}
+INLINE void end_stored(const struct sp_epilogue *e, long n, long vector0, long vectors)
+{
+    long row = 0;
+#define END_FOUR(NV, vector) end_stored_rows(e, row, 4, NV, vector0 * 16 + (vector)*LANES)
+#define END_ONE(NV, vector)  end_stored_rows(e, row, 1, NV, vector0 * 16 + (vector)*LANES)
+    for (; row + 4 <= n; row += 4) TILES(vectors, END_FOUR)
+    for (; row < n; row++) TILES(vectors, END_ONE)
+#undef END_FOUR
+#undef END_ONE
+}

@@ -18,7 +18,8 @@
  *
  * What stands between products is generated instead (nest.c): its text comes from room emit, any operator and any chain of them may be one, and the
  * builtin references are its portable twin. A product with a weight in a format that no template reads is half of each (stored.c): its sums are generated
- * by room special, its end is that of the templates, and without code kernel walk takes its place.
+ * by room special, its end is that of the templates, and without code kernel walk takes its place. So is one whose sums a function of the caller's
+ * computes (called.h).
  *
  *     job     what one step works on: prepared once (words, copies, indices), bound for each run (operands, sizes)
  *     place   which panel, and which part of it if several threads share it
@@ -69,9 +70,10 @@ typedef struct sp_job {
     const long *walked_pos;
     long walked_ranges;
     const struct sp_stored_leaf *stored; /* stored: the arrays of the weight, one a part of it */
+    const struct sp_called *called;      /* called: the function, and these arrays for it */
     sp_product product;                  /* library: the one that was found, or NULL */
     const int *where; /* interact: [vectors][vectors], the row of the output that each dot goes to */
-    /* nests: the text, what it says, and sizes and strides of the present run (of lanes: of a full panel and of the last one) */
+    /* nests: the text (called: the name of the function), what it says, and sizes and strides of the present run (of lanes: of a full panel and of the last one) */
     const char *text;
     struct sp_nest *nest;
     struct sp_nest_bound *bound;
@@ -92,6 +94,7 @@ typedef union sp_panel_args {
     struct sp_library_args library;
     struct sp_few_args few;
     struct sp_skip_args skip;
+    struct sp_called_args called;
     struct sp_attention_args attention;
     struct sp_norm_args norm;
     struct sp_rotary_args rotary;

@@ -32,7 +32,7 @@ static void take(const sp_walker *v, struct sp_stored_leaf *out)
     }
 }
 
-static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
+sparta_status sp_panel_leaves(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     const sp_packed *w = job->in[1].packed;
     SP_TRY(fits(cx, job, w));
@@ -46,6 +46,12 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
         take(&walker, &leaf[i]);
     }
     job->stored = leaf;
+    return SPARTA_OK;
+}
+
+static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
+{
+    SP_TRY(sp_panel_leaves(cx, arena, job));
     return sp_panel_end_prepare(cx, arena, job);
 }
 

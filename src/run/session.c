@@ -1,5 +1,6 @@
 /* Making a session: the plan's nodes become calls, its values get their places. */
 #include "run/session.h"
+#include "panel/called.h"
 #include <string.h>
 
 /* A Split of lanes costs nothing: its outputs are rows of its input. */
@@ -187,6 +188,24 @@ static sparta_status bind_operands(sparta_session *s, run_step *step)
     return SPARTA_OK;
 }
 
+/* A function of the caller's, by its name; the walker does its work where nobody registered it. */
+static void find_function(sparta_session *s, run_step *step)
+{
+    sp_call *c = &step->call;
+    const sp_packed *w = c->job.n_in > 1 ? c->job.in[1].packed : NULL;
+    c->job.text = sp_attr_string(&step->node->attrs, "function", "");
+    if (!w || sp_called_takes(s->cx, c->job.text, &w->format)) return;
+    sp_note(s->cx,
+            "package: %s was compiled with function '%.40s' as its kernel, and no such function takes its "
+            "format in this context; the generic walker runs it, which is slower "
+            "(sparta_kernel_function_register before the session is made)",
+            step->node->name, c->job.text);
+    c->kernel = &sp_panel_walk;
+    c->entry = c->kernel->portable;
+    c->object = NULL;
+    step->implement = c->kernel->name;
+}
+
 static sparta_status bind_step(sparta_session *s, int at)
 {
     const sp_node *n = s->plan->node[at];
@@ -213,6 +232,7 @@ static sparta_status bind_step(sparta_session *s, int at)
     if (!step->in || !step->out) return sp_ctx_status(s->cx);
     if (step->call.kernel && step->call.kernel->generated) SP_TRY(sp_session_chain(s, step, at));
     SP_TRY(bind_operands(s, step));
+    if (step->call.kernel == &sp_panel_called) find_function(s, step);
     const run_value *x = kernel ? &s->value[n->in[0]->id] : NULL;
     if (kernel && step->call.job.stat && sp_panel_takes_stat(n->op) && (!x->stat || x->parent >= 0))
         return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' wants statistics that nobody leaves", n->name);

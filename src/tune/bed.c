@@ -318,6 +318,7 @@ static sparta_status place_all(sp_bed *b, sp_contender *c)
     sp_job *j = &c->call.job;
     if (c->call.kernel->generated) return place_nest(b, c);
     for (int i = 0; i < b->node->n_in; i++) SP_TRY(place(b, c, i, &j->in[i]));
+    j->text = sp_implement_function_name(c->im, b->r.task);
     return place(b, c, -1, &j->out[0]);
 }
 

@@ -112,7 +112,7 @@ void sp_recall_close(sp_recall *r)
 
 double sp_recall_us(sp_recall *r, const sp_implement *im, const char *point, const char *code)
 {
-    for (int i = 0; i < (im->sparse ? r->own : r->n); i++) {
+    for (int i = 0; !im->fleeting && i < (im->sparse ? r->own : r->n); i++) {
         const sp_trial *t = &r->trial[i];
         if (t->verdict != SP_VERDICT_OK || strcmp(t->implement, im->name) || strcmp(t->point, point) ||
             strcmp(t->code, code))
@@ -129,6 +129,7 @@ void sp_recall_add(sp_recall *r, const sp_contender *c, const char *code)
                   .us = c->found.ok ? c->best * 1e6 : 0,
                   .spread = c->found.ok ? c->spread : 0,
                   .threads = 1};
+    if (c->im->fleeting) return;
     snprintf(t.implement, sizeof t.implement, "%s", c->im->name);
     snprintf(t.point, sizeof t.point, "%s", c->point);
     snprintf(t.code, sizeof t.code, "%s", code);

@@ -28,4 +28,33 @@ printf '#include <sparta.h>\nsparta_status sparta_plugin(sparta_ctx *cx) { (void
 run 4 "a plugin that refuses" compile mlp.onnx --plugin ./refuses.so -o x.sparta; complains "a plugin that refuses"
 gone x.sparta "nothing was written"
 
+# A kernel that is a function: the package has its name.
+cat > kernel.c <<'EOF'
+#include <sparta.h>
+static void product(void *user, const sparta_product *p)
+{
+    const int *pos = p->part[0].pos[1], *crd = p->part[0].crd[1];
+    (void)user;
+    for (long i = 0; i < p->n; i++)
+        for (long t = 0; t < p->tokens; t++) {
+            float sum = 0;
+            for (int at = pos[i]; at < pos[i + 1]; at++) sum += p->part[0].w[at] * p->x[64 * crd[at] + t];
+            p->y[64 * i + t] = sum;
+        }
+}
+sparta_status sparta_plugin(sparta_ctx *cx)
+{
+    const sparta_kernel_function f = {.size = sizeof f, .name = "mine", .format = "csr", .product = product};
+    return sparta_kernel_function_register(cx, &f);
+}
+EOF
+build kernel.c kernel.so
+printf 'tensor "*" {\n    implement mine\n}\n' > mine.sched
+run 2 "a function without its plugin" compile mlp.onnx --schedule mine.sched --no-measure -o x.sparta; has err "mine" "names the kernel"
+run 0 "compile with a function" compile mlp.onnx --schedule mine.sched --plugin ./kernel.so --no-measure -o f.sparta
+run 0 "inspect it" inspect f.sparta --json; json "any(l['implement'] == 'user_function' for l in d['layers'])" "the function runs layers"
+run 0 "verify with the function" verify f.sparta --against mlp.onnx --plugin ./kernel.so
+run 0 "run with the function" run f.sparta --plugin ./kernel.so --output-dir o; hasnt err "function 'mine'" "no note"
+run 0 "verify without the function" verify f.sparta --against mlp.onnx; has err "function 'mine'" "a note says what runs instead"
+
 finish

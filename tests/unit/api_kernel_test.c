@@ -1,4 +1,5 @@
-/* Kernels of one's own: what they say of themselves is read, they run where they are asked for and right, and one that is wrong does not. */
+/* Kernels of one's own: what they say of themselves is read, they run where they are asked for and right, and one that is wrong does not. The same of functions,
+ * which packages cannot carry. */
 #include "unit/api_bed.h"
 
 #define HEAD "static void product(const struct sparta_product *p)\n{\n"
@@ -196,10 +197,150 @@ static void files(void **state)
     assert_non_null(strstr(sparta_message(cx), "rows_of_csr"));
 }
 
+/* ------------------------------------------------------------------ functions */
+static void product(void *user, const sparta_product *p)
+{
+    const int *pos = p->part[0].pos[1], *crd = p->part[0].crd[1];
+    __atomic_fetch_add((int *)user, 1, __ATOMIC_RELAXED);
+    for (long i = 0; i < p->n; i++)
+        for (long t = 0; t < p->tokens; t++) {
+            float sum = 0;
+            for (int at = pos[i]; at < pos[i + 1]; at++) sum += p->part[0].w[at] * p->x[64 * crd[at] + t];
+            p->y[64 * i + t] = sum;
+        }
+}
+
+static void twice(void *user, const sparta_product *p)
+{
+    product(user, p);
+    for (long i = 0; i < p->n; i++)
+        for (long t = 0; t < p->tokens; t++) p->y[64 * i + t] *= 2;
+}
+
+static int never(void *user, int64_t n, int64_t k, int64_t tokens, double density)
+{
+    (void)user, (void)tokens;
+    assert_true(n > 0 && k > 0 && density > 0 && density <= 1);
+    return 0;
+}
+
+static int calls;
+static sparta_kernel_function function(const char *name, void (*f)(void *user, const sparta_product *p))
+{
+    sparta_kernel_function k = SPARTA_OPTIONS(sparta_kernel_function);
+    k.name = name, k.format = "csr", k.product = f, k.user = &calls;
+    return k;
+}
+
+static void same(const float *got, const float *want)
+{
+    for (int i = 0; i < 35; i++) assert_float_equal(got[i], want[i], 1e-4);
+}
+
+static void function_runs(void **state)
+{
+    (void)state;
+    float want[35], got[35];
+    anew();
+    sparta_package *usual = mlp(), *own, *opened = NULL;
+    run(cx, usual, want);
+    const sparta_kernel_function f = function("called_so", product);
+    ok(sparta_kernel_function_register(cx, &f));
+    for (int measure = 0; measure < 2; measure++) {
+        own = pinned("called_so", measure);
+        if (!own) fail_msg("%s", sparta_message(cx));
+        calls = 0;
+        run(cx, own, got);
+        assert_true(calls > 0);
+        same(got, want);
+        sparta_report *report;
+        ok(sparta_package_report(cx, own, NULL, &report));
+        assert_string_equal(sparta_report_layer(report, 0)->implement, "user_function");
+        sparta_report_free(report);
+        ok(sparta_package_save(cx, own, in_root("called.sparta")));
+        sparta_package_close(own);
+    }
+    sparta_package_close(usual);
+    /* A context that has no such function, one whose function takes another format, and one that has it. */
+    for (int turn = 0; turn < 3; turn++) {
+        sparta_kernel_function again = function("called_so", product);
+        anew();
+        if (turn == 1) again.format = "csc";
+        if (turn) ok(sparta_kernel_function_register(cx, &again));
+        ok(sparta_package_open(cx, in_root("called.sparta"), &opened));
+        calls = 0;
+        run(cx, opened, got);
+        same(got, want);
+        assert_int_equal(calls > 0, turn == 2);
+        assert_int_equal(strstr(sparta_notes(cx), "function 'called_so'") != NULL, turn < 2);
+        sparta_package_close(opened);
+    }
+}
+
+/* It competes, is found to be wrong, and is not used; asked for by its name it is refused. What another did under that name is forgotten. */
+static void function_wrong(void **state)
+{
+    (void)state;
+    float want[35], got[35];
+    anew();
+    sparta_package *p = mlp();
+    run(cx, p, want);
+    sparta_package_close(p);
+    for (int turn = 0; turn < 2; turn++) {
+        anew();
+        const sparta_kernel_function f = function("renewed", turn ? twice : product);
+        ok(sparta_kernel_function_register(cx, &f));
+        sparta_compile_options o = SPARTA_OPTIONS(sparta_compile_options);
+        o.db = in_root("functions.db");
+        ok(sparta_compile_package(cx, MLP, &o, &p));
+        assert_int_equal(strstr(sparta_notes(cx), "kernel renewed disagrees with the reference") != NULL,
+                         turn);
+        run(cx, p, got);
+        same(got, want);
+        sparta_package_close(p);
+        p = pinned("renewed", 1);
+        assert_int_equal(p != NULL, !turn);
+        sparta_package_close(p);
+    }
+    assert_null(pinned("renewed", 0)); /* not timed: the package's own check finds it */
+    assert_non_null(strstr(sparta_message(cx), "differs from the reference"));
+}
+
+static void function_refusals(void **state)
+{
+    (void)state;
+    anew();
+    sparta_kernel_function f = function("9lives", product);
+    refused(sparta_kernel_function_register(cx, &f), SPARTA_E_USAGE, "9lives");
+    f = function("mine", NULL);
+    refused(sparta_kernel_function_register(cx, &f), SPARTA_E_USAGE, "function");
+    f = function("mine", product), f.format = NULL;
+    refused(sparta_kernel_function_register(cx, &f), SPARTA_E_USAGE, "format");
+    f = function("mine", product), f.format = "csx";
+    refused(sparta_kernel_function_register(cx, &f), SPARTA_E_USAGE, "csx");
+    f = function("mine", product), f.format = "quads(128)";
+    refused(sparta_kernel_function_register(cx, &f), SPARTA_E_UNSUPPORTED, "levels");
+    f = function("mine", product), f.size = 0;
+    refused(sparta_kernel_function_register(cx, &f), SPARTA_E_USAGE, "kernel function");
+    f = function("mine", product), f.when = never;
+    ok(sparta_kernel_function_register(cx, &f));
+    refused(sparta_kernel_function_register(cx, &f), SPARTA_E_USAGE, "of that name");
+    sparta_kernel text = spec("mine", rows);
+    refused(sparta_kernel_register(cx, &text), SPARTA_E_USAGE, "of that name");
+    assert_null(pinned("mine", 0));
+    assert_non_null(strstr(sparta_message(cx), "does not fit"));
+    anew();
+    f = function("strip4", product);
+    ok(sparta_kernel_function_register(cx, &f));
+    assert_null(pinned("strip4", 0));
+    assert_non_null(strstr(sparta_message(cx), "a kernel of ours has that name"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(runs), cmocka_unit_test(wrong),
-                                       cmocka_unit_test(renewed), cmocka_unit_test(refusals),
-                                       cmocka_unit_test(files)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(runs),           cmocka_unit_test(wrong),
+                                       cmocka_unit_test(renewed),        cmocka_unit_test(refusals),
+                                       cmocka_unit_test(files),          cmocka_unit_test(function_runs),
+                                       cmocka_unit_test(function_wrong), cmocka_unit_test(function_refusals)};
     return cmocka_run_group_tests(tests, enter, leave);
 }

@@ -145,6 +145,7 @@ static void try_row(bed *b, const layer *l, const sp_implement *im, const sp_tas
     {
         how h = {.kernel = im->kernel,
                  .packed = &packed,
+                 .function = sp_implement_function_name(im, t),
                  .parts = 1,
                  .stat = l->stat && sp_implement_in_lanes(im)};
         if (target != SP_TARGET_PORTABLE && (!sp_implement_in_lanes(im) || !worth_compiling(l))) continue;
@@ -241,10 +242,26 @@ static layer draw_layer(void)
     return l;
 }
 
+/* Row user_function. */
+static void csr_product(void *user, const sparta_product *p)
+{
+    const int *pos = p->part[0].pos[1], *crd = p->part[0].crd[1];
+    (void)user;
+    for (long i = 0; i < p->n; i++)
+        for (long t = 0; t < p->tokens; t++) {
+            float sum = 0;
+            for (int at = pos[i]; at < pos[i + 1]; at++) sum += p->part[0].w[at] * p->x[64 * crd[at] + t];
+            p->y[64 * i + t] = sum;
+        }
+}
+
 static void linear_agrees_with_the_reference(void **state)
 {
     (void)state;
+    const sparta_kernel_function f = {
+        .size = sizeof f, .name = "own", .format = "csr", .product = csr_product};
     if (!no_compiler) ok(sparta_kernel_open(cx, "examples/kernel.c"));
+    ok(sparta_kernel_function_register(cx, &f));
     for (int i = 0; i < 4000 / FEWER; i++) {
         const layer l = draw_layer();
         try_layer(&l);

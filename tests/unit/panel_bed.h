@@ -194,6 +194,7 @@ typedef struct how { /* the way to run it */
     const char *kernel;
     sp_entry entry; /* NULL: the portable one */
     const sp_packed *packed;
+    const char *function; /* called: its name */
     int parts;
     bool stat;
     const lain *x, *y; /* panels to use instead of fresh ones for input 0 and the output; may be NULL */
@@ -202,7 +203,7 @@ typedef struct how { /* the way to run it */
 static inline bool in_panels(const char *kernel, int i)
 {
     if (!strcmp(kernel, "linear") || !strcmp(kernel, "walk") || !strcmp(kernel, "pairs") ||
-        !strcmp(kernel, "library") || !strcmp(kernel, "stored"))
+        !strcmp(kernel, "library") || !strcmp(kernel, "stored") || !strcmp(kernel, "called"))
         return i == 0 || i == 3;
     if (!strcmp(kernel, "attention")) return i < 3;
     if (!strcmp(kernel, "norm") || !strcmp(kernel, "rms")) return i == 0;
@@ -239,7 +240,7 @@ static inline void bind_inputs(bed *b, const how *h, sp_job *job)
 static inline void bind(bed *b, const how *h, const lain *y, sp_job *job)
 {
     const sp_panel_kernel *kernel = sp_panel_find(h->kernel);
-    *job = (sp_job){.node = b->node, .n_in = b->n_in, .n_out = 1, .stat = h->stat};
+    *job = (sp_job){.node = b->node, .n_in = b->n_in, .n_out = 1, .stat = h->stat, .text = h->function};
     bind_inputs(b, h, job);
     job->out[0] = y ? lain_operand(y, &b->out) : (sp_operand){.layout = SP_LAYOUT_ROWS, .tensor = b->out};
     job->tokens = sp_panel_tokens(&b->out);
