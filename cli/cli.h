@@ -14,13 +14,13 @@
 #include "base/base.h"
 
 /* ------------------------------------------------------------------ the tables */
-typedef enum { CLI_FLAG, CLI_INT, CLI_REAL, CLI_TEXT, CLI_LIST, CLI_CHOICE, CLI_SIZE } cli_kind;
+typedef enum { CLI_FLAG, CLI_INT, CLI_REAL, CLI_TEXT, CLI_LIST, CLI_CHOICE, CLI_CHOICES, CLI_SIZE } cli_kind;
 
 typedef struct cli_option {
     const char *name;
     char letter; /* 0: none */
     cli_kind kind;
-    const char *metavar; /* of CLI_CHOICE: the choices, "md|csv" */
+    const char *metavar; /* of CLI_CHOICE: the choices, "md|csv"; of CLI_CHOICES also NAME=md, one each */
     double least, most;  /* of numbers */
     bool sweeps;         /* a comma list runs the verb once for each value */
     const char *verbs;   /* "run bench"; "* run": all, shown by run */

@@ -1,4 +1,5 @@
 /* sparta kernel show, run and bench --expr: the kernel of an expression over operands in any formats. */
+#include "builtin/elementwise.h"
 #include "special/special.h"
 #include "verbs.h"
 #include <stdlib.h>
@@ -9,7 +10,7 @@ typedef struct job {
     sp_special *s;
     sp_target target;
     sparta_tensor operand[SP_SPECIAL_OPERANDS]; /* data: owned where `made` */
-    bool given[SP_SPECIAL_OPERANDS], made[SP_SPECIAL_OPERANDS];
+    bool given[SP_SPECIAL_OPERANDS], made[SP_SPECIAL_OPERANDS], typed[SP_SPECIAL_OPERANDS];
     cli_source source[SP_SPECIAL_OPERANDS];
     sp_special_kernel kernel;
 } job;
@@ -23,6 +24,22 @@ static sparta_status read_formats(job *j)
         const char *name, *text;
         SP_TRY(cli_cut(j->c, CLI_FORMAT, v->value[i], &name, &text));
         SP_TRY(sp_special_format(j->s, name, text));
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status read_types(job *j)
+{
+    const cli_values *v = &j->c->option[CLI_DTYPE];
+    for (int i = 0; i < v->n; i++) {
+        const char *name, *text;
+        sparta_dtype dtype;
+        SP_TRY(cli_cut(j->c, CLI_DTYPE, v->value[i], &name, &text));
+        if (!sp_dtype_parse(text, &dtype))
+            return sp_fail(j->c->cx, SPARTA_E_DTYPE,
+                           "kernel: --dtype %s=%s: kernels are generated for f32, f16 and bf16", name, text);
+        SP_TRY(sp_special_dtype(j->s, name, dtype));
+        j->typed[sp_special_find(j->s, name)] = true;
     }
     return SPARTA_OK;
 }
@@ -42,6 +59,20 @@ static sparta_status read_sizes(job *j)
     return SPARTA_OK;
 }
 
+/* What is given or drawn, as the type that --dtype says. */
+static sparta_status as_typed(job *j, int at)
+{
+    const sp_special_operand *o = &j->s->operand[at];
+    sparta_tensor *t = &j->operand[at], to;
+    if (t->dtype == o->dtype) return SPARTA_OK;
+    SP_TRY(sp_tensor_alloc(j->c->cx, o->dtype, o->rank, o->dim, &to));
+    const sparta_status status = sp_builtin_convert(j->c->cx, t, &to);
+    if (j->made[at]) sp_free(j->c->cx, t->data);
+    *t = to;
+    j->made[at] = true;
+    return status;
+}
+
 /* An array of any rank from .npy, a matrix from any other file. */
 static sparta_status read_operand(job *j, int at, const char *path)
 {
@@ -56,10 +87,12 @@ static sparta_status read_operand(job *j, int at, const char *path)
     }
     j->given[at] = true;
     const sp_special_operand *o = &j->s->operand[at];
-    if (j->operand[at].rank != o->rank || j->operand[at].dtype != SPARTA_F32)
-        return sp_fail(c->cx, SPARTA_E_SHAPE, "%s: a %s with %d dimensions; %s is f32 and has %d", path,
-                       sparta_dtype_name(j->operand[at].dtype), j->operand[at].rank, o->name, o->rank);
-    return sp_special_shape(j->s, at, j->operand[at].dim);
+    if (j->operand[at].rank != o->rank)
+        return sp_fail(c->cx, SPARTA_E_SHAPE, "%s: an array with %d dimensions; %s has %d", path,
+                       j->operand[at].rank, o->name, o->rank);
+    if (!j->typed[at]) SP_TRY(sp_special_dtype(j->s, o->name, j->operand[at].dtype));
+    SP_TRY(sp_special_shape(j->s, at, j->operand[at].dim));
+    return as_typed(j, at);
 }
 
 static sparta_status read_inputs(job *j)
@@ -87,17 +120,17 @@ static sparta_status make_operands(job *j)
         sparta_tensor *t = &j->operand[i];
         if (j->given[i]) continue;
         if (o->written && !o->read) {
-            *t = (sparta_tensor){.dtype = SPARTA_F32, .rank = o->rank};
+            *t = (sparta_tensor){.dtype = o->dtype, .rank = o->rank};
             memcpy(t->dim, o->dim, sizeof t->dim);
             continue;
         }
         SP_TRY(sp_tensor_alloc(j->c->cx, SPARTA_F32, o->rank, o->dim, t));
         j->made[i] = true;
-        if (o->written) continue;
-        for (int64_t k = 0; k < sparta_tensor_elements(t); k++) {
+        for (int64_t k = 0; !o->written && k < sparta_tensor_elements(t); k++) {
             const bool there = !o->stored || sp_rng_uniform(&r) >= gone;
             ((float *)t->data)[k] = there ? (float)(2 * sp_rng_uniform(&r) - 1) : 0;
         }
+        SP_TRY(as_typed(j, i));
     }
     return SPARTA_OK;
 }
@@ -107,6 +140,7 @@ static sparta_status open_job(job *j)
     SP_TRY(cli_kernel_target(j->c, &j->target));
     SP_TRY(sp_special_parse(j->c->cx, cli_text(j->c, CLI_EXPR, ""), &j->s));
     SP_TRY(read_formats(j));
+    SP_TRY(read_types(j));
     SP_TRY(read_sizes(j));
     return SPARTA_OK;
 }
@@ -278,8 +312,8 @@ static sparta_status bench(job *j)
 
 static sparta_status check_flags(cli *c, const char *what)
 {
-    static const cli_option_id others[] = {CLI_OP,    CLI_M,      CLI_N,    CLI_K,    CLI_WEIGHT, CLI_PATTERN,
-                                           CLI_DTYPE, CLI_NUMBER, CLI_STEP, CLI_NEST, CLI_TENSOR},
+    static const cli_option_id others[] = {CLI_OP,      CLI_M,      CLI_N,    CLI_K,    CLI_WEIGHT,
+                                           CLI_PATTERN, CLI_NUMBER, CLI_STEP, CLI_NEST, CLI_TENSOR},
                                of_run[] = {CLI_INPUT, CLI_OUTPUT_DIR};
     for (size_t i = 0; i < SP_COUNT(others); i++)
         if (cli_has(c, others[i]))

@@ -135,6 +135,8 @@ bool cli_value_fits(const cli_option *o, const char *value)
 {
     double d;
     if (o->kind == CLI_CHOICE) return chosen(o->metavar, value);
+    if (o->kind == CLI_CHOICES)
+        return chosen(o->metavar, strchr(value, '=') ? strchr(value, '=') + 1 : value);
     if (o->kind == CLI_REAL) return sp_parse_double(value, &d) && d >= o->least && d <= o->most;
     return true;
 }
@@ -148,7 +150,7 @@ static sparta_status check_one(cli *c, const cli_option *o, const char *value)
     if (o->kind == CLI_REAL && !cli_value_fits(o, value))
         return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a number from %g to %g", who(c), o->name,
                        value, o->least, o->most);
-    if (o->kind == CLI_CHOICE && !cli_value_fits(o, value))
+    if ((o->kind == CLI_CHOICE || o->kind == CLI_CHOICES) && !cli_value_fits(o, value))
         return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; choose from %s", who(c), o->name, value,
                        o->metavar);
     if (o->kind == CLI_SIZE && !cli_parse_size(value))
@@ -200,7 +202,8 @@ static sparta_status take(cli *c, int id, const char *value)
 {
     const cli_option *o = &cli_options[id];
     if (o->kind != CLI_FLAG) SP_TRY(check_value(c, o, value));
-    if (o->kind != CLI_LIST) c->option[id].n = 0; /* the last one counts */
+    if (o->kind != CLI_LIST && !(o->kind == CLI_CHOICES && strchr(value, '=')))
+        c->option[id].n = 0; /* the last one counts */
     return append(c, &c->option[id], value);
 }
 

@@ -864,8 +864,8 @@ SPARTA_API SPARTA_MUST sparta_status sparta_operator_run(const sparta_operator *
  *     sparta_expression_run(e, &(sparta_named_tensor){"B", b}, 1, &(sparta_named_tensor){"C", c}, 1);    as often as you like
  *
  * A kernel is written for just this expression, these formats and this schedule, and compiled. What has a format is packed when it is made; every
- * other operand is row-major f32 memory of the caller's, given with each run and used as it lies; its sizes may be others in each run, as far
- * as those of what is packed allow. `=` writes a result, `+=` adds to what is there. It serves one caller at a time, and belongs to its context, which
+ * other operand is row-major memory of the caller's, given with each run and used as it lies; its sizes may be others in each run, as far
+ * as those of what is packed allow. Operands are f32, f16 or bf16 and computed with as f32; a result that is not f32 is rounded once, at the end. `=` writes a result, `+=` adds to what is there. It serves one caller at a time, and belongs to its context, which
  * has the message of a failure. Without a C compiler it is E_COMPILER. */
 typedef struct sparta_expression sparta_expression;
 
@@ -874,7 +874,8 @@ typedef struct sparta_expression_operand {
     /* "csr", any format that has levels; NULL: row-major. A result takes dense levels alone, or the format of an operand with the same indices,
      * whose pattern it then has. */
     const char *format;
-    /* With a format: what is packed; the elements that are not 0. Without: sizes to expect, its data is not looked at. Not there: rank 0. */
+    /* With a format: what is packed; the elements that are not 0. Without: sizes to expect, its data is not looked at. Not there: rank 0. Its
+     * type counts in any case: what is not listed, and what is all 0, is f32. */
     sparta_tensor tensor;
     /* Instead of format and tensor: packed already. It is borrowed, and stays as long as the expression does. */
     const sparta_packed *packed;
@@ -902,6 +903,7 @@ typedef struct sparta_expression_value {
     int written;        /* it is a result */
     int rank;
     int64_t dim[SPARTA_RANK]; /* -1: that of a run */
+    sparta_dtype dtype;
 } sparta_expression_value;
 
 SPARTA_API SPARTA_MUST sparta_status sparta_expression_create(sparta_ctx *cx,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _arrays
-from ._library import Context, Handle, lib, new, string, types
+from ._library import Context, Handle, header, lib, new, string, types
 from .formats import Format, Packed, pack, view_sparse
 
 _NAMED = types["sparta_named_tensor"]
@@ -32,8 +32,11 @@ class Expression(Handle):
 
     @property
     def operands(self) -> dict[str, dict[str, Any]]:
-        """Of each operand: shape (None: that of a call), format (None: row-major), and whether it is a result."""
-        return {string(v.name): {"shape": _shape(v), "format": string(v.format), "result": bool(v.written)} for v in self._operands}
+        """Of each operand: shape (None: that of a call), type, format (None: row-major), and whether it is a result."""
+        return {
+            string(v.name): {"shape": _shape(v), "dtype": _arrays.dtype_name(v.dtype), "format": string(v.format), "result": bool(v.written)}
+            for v in self._operands
+        }
 
     @property
     def nest(self) -> str:
@@ -48,9 +51,9 @@ class Expression(Handle):
     def __call__(self, *, out: Any = None, **arrays: Any) -> Any:
         """Runs it: the result, or a dict of them by name where there are several.
 
-        Arrays are NumPy's, or anything with __dlpack__ (torch's); row-major f32 on the CPU is used as it lies. `out` is the array to write, or a dict
-        of them by name; `+=` adds to what is there, or to 0. Without it results are new arrays: torch's where an operand of the call is. A result
-        with a format is a Packed view of the expression's own memory, until the next call.
+        Arrays are NumPy's, or anything with __dlpack__ (torch's), of the operand's type; row-major on the CPU they are used as they lie. `out` is the
+        array to write, or a dict of them by name; `+=` adds to what is there, or to 0. Without it results are new arrays: torch's where an operand of
+        the call is. A result with a format is a Packed view of the expression's own memory, until the next call.
         """
         given = {**self._given, **arrays}
         results = [string(v.name) for v in self._operands if v.written and not v.format]
@@ -75,12 +78,12 @@ class Expression(Handle):
 
         wanted = (_NAMED * 1)(_NAMED(name=name.encode()))
         self._context.check(lib.sparta_expression_types(self._handle, inputs, len(inputs), wanted, 1))
-        shape = tuple(wanted[0].tensor.dim[: wanted[0].tensor.rank])
+        shape, code = tuple(wanted[0].tensor.dim[: wanted[0].tensor.rank]), wanted[0].tensor.dtype
         if any(type(a).__module__.partition(".")[0] == "torch" for a in arrays.values()):
             import torch
 
-            return torch.zeros(shape)
-        return np.zeros(shape, np.float32)
+            return torch.zeros(shape, dtype={"f16": torch.float16, "bf16": torch.bfloat16}.get(_arrays.dtype_name(code), torch.float32))
+        return np.zeros(shape, _arrays.numpy_dtype(code))
 
     def _result(self, value: Any, outs: Mapping[str, Any]) -> Any:
         if not value.format or string(value.name) in outs:
@@ -121,6 +124,7 @@ def expr(
     operands: Mapping[str, Any] | None = None,
     *,
     formats: Mapping[str, object] | None = None,
+    dtypes: Mapping[str, str] | None = None,
     schedule: str | None = None,
     target: str | None = None,
     threads: int = 0,
@@ -131,7 +135,8 @@ def expr(
 
     operands, or arguments by their names: those with a format are packed now (a Packed and a sparse matrix of SciPy or torch have one, and are
     borrowed), the others say sizes to expect and are what calls take that give no other. formats: by name, of results too: dense levels alone, or
-    that of an operand with the same indices, whose pattern it then has. schedule: primitives of docs/schedules.md; None: what is good without
+    that of an operand with the same indices, whose pattern it then has. dtypes: "f16" or "bf16" by name, of results and of what calls give; what is
+    given here has its own, all others are f32. Sums are f32. schedule: primitives of docs/schedules.md; None: what is good without
     tuning. limit: slots that a format may store for each non-zero; 0: 4.
 
     >>> sampled = expr("D(i,j) = M(i,j)*X(i,f)*Y(j,f)", M=np.tri(4, dtype=np.float32), formats={"M": "csr", "D": "csr"})
@@ -144,7 +149,8 @@ def expr(
     tried = {name: _pack(array, wanted.get(name), limit) for name, array in given.items() if name not in written}
     packed = {name: p for name, p in tried.items() if p is not None}
     dense = {name: array for name, array in given.items() if name not in packed}
-    names = [*given, *(name for name in wanted if name not in given)]
+    told = {name: _dtype(name, word) for name, word in (dtypes or {}).items()}
+    names = list(dict.fromkeys([*given, *wanted, *told]))
     list_of, keep = (types["sparta_expression_operand"] * len(names))(), []
     for operand, name in zip(list_of, names):
         operand.name = name.encode()
@@ -154,12 +160,23 @@ def expr(
         if name in dense:
             operand.tensor, kept = _arrays.view(dense[name], name, rows=True)
             keep.append(kept)
+        elif name in told:
+            operand.tensor.dtype = told[name]
+        if name in told and operand.tensor.dtype != told[name]:
+            raise TypeError(f"expression: {name} is {_arrays.dtype_name(operand.tensor.dtype)}, and dtypes says {_arrays.dtype_name(told[name])}; convert it first")
         operand.format = wanted[name].encode() if name in wanted else None
     spec = new(
         "sparta_expression_spec", text=text, n=len(names), operand=list_of, schedule=schedule, target=target, threads=threads, limit=float(limit)
     )
     handle = context.make("sparta_expression_create", c.byref(spec))
     return Expression(context, handle, packed, {name: array for name, array in dense.items() if name not in written})
+
+
+def _dtype(name: str, word: str) -> int:
+    code = getattr(header.sparta_dtype, str(word).upper(), None)
+    if code is None:
+        raise ValueError(f"expression: dtypes: {name}: there is no type {word!r}; say f32, f16 or bf16")
+    return code
 
 
 def _pack(array: Any, format: str | None, limit: float) -> Packed | None:

@@ -146,7 +146,7 @@ def view_sparse(array: Any) -> Packed | None:
         kind, arrays = array.format, (array.indptr, array.indices, array.data)
     elif package == "torch" and str(array.layout) in _TORCH:
         kind, crow, col = _TORCH[str(array.layout)]
-        arrays = tuple(t.numpy() for t in (getattr(array, crow)(), getattr(array, col)(), array.values()))
+        arrays = (getattr(array, crow)().numpy(), getattr(array, col)().numpy(), array.values())  # values may be bf16, which NumPy lacks
     if not kind:
         return None
     pos, crd, values = arrays

@@ -27,9 +27,10 @@ static sparta_status shape(sparta_expression *e, int at, const sparta_tensor *t)
     if (t->rank != o->rank)
         return sp_fail(e->cx, SPARTA_E_SHAPE, "expression: %s has %d dimensions, the expression gives it %d",
                        o->name, t->rank, o->rank);
-    if (t->dtype != SPARTA_F32)
-        return sp_fail(e->cx, SPARTA_E_DTYPE, "expression: %s is %s; kernels are generated for f32 alone",
-                       o->name, sparta_dtype_name(t->dtype));
+    if (t->dtype != o->dtype)
+        return sp_fail(e->cx, SPARTA_E_DTYPE,
+                       "expression: %s is %s, and the kernel was made for %s; say the type when it is made",
+                       o->name, sparta_dtype_name(t->dtype), sparta_dtype_name(o->dtype));
     return sp_special_shape(e->s, at, t->dim);
 }
 
@@ -64,6 +65,9 @@ static sparta_status take_operand(sparta_expression *e, const sparta_expression_
         return sp_fail(e->cx, SPARTA_E_USAGE,
                        "expression: %s is packed, and a format is given for it; leave that out", given->name);
     const char *format = given->packed ? sparta_packed_format(given->packed) : given->format;
+    sparta_tensor type = given->tensor;
+    if (given->packed) sparta_packed_type(given->packed, &type);
+    SP_TRY(sp_special_dtype(e->s, given->name, type.dtype));
     if (format) SP_TRY(sp_special_format(e->s, given->name, format));
     if (format && !o->written) return pack(e, at, given, limit);
     if (given->packed)
@@ -138,7 +142,8 @@ static sparta_status describe(sparta_expression *e)
     for (int i = 0; i < e->s->operands; i++) {
         const sp_special_operand *o = &e->s->operand[i];
         sparta_expression_value *v = &e->value[i];
-        *v = (sparta_expression_value){.name = o->name, .rank = o->rank, .written = o->written};
+        *v = (sparta_expression_value){
+            .name = o->name, .rank = o->rank, .written = o->written, .dtype = o->dtype};
         memcpy(v->dim, o->dim, sizeof v->dim);
         if (!o->stored) continue;
         sp_format_print(&o->format, &e->format[i]);
@@ -296,7 +301,7 @@ sparta_status sparta_expression_types(sparta_expression *e, const sparta_named_t
         int at;
         SP_TRY(sp_special_named(e->s, output[i].name, &at));
         output[i].tensor =
-            sparta_tensor_view(SPARTA_F32, e->s->operand[at].rank, e->s->operand[at].dim, NULL);
+            sparta_tensor_view(e->s->operand[at].dtype, e->s->operand[at].rank, e->s->operand[at].dim, NULL);
     }
     return SPARTA_OK;
 }
@@ -304,8 +309,8 @@ sparta_status sparta_expression_types(sparta_expression *e, const sparta_named_t
 static bool overlap(const sparta_tensor *a, const sparta_tensor *b)
 {
     const uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
-    return x < y + (uintptr_t)sparta_tensor_elements(b) * 4 &&
-           y < x + (uintptr_t)sparta_tensor_elements(a) * 4;
+    return x < y + (uintptr_t)sparta_tensor_elements(b) * sparta_dtype_size(b->dtype) &&
+           y < x + (uintptr_t)sparta_tensor_elements(a) * sparta_dtype_size(a->dtype);
 }
 
 static sparta_status check(const sparta_expression *e, const arrays *a)

@@ -78,36 +78,6 @@ INLINE of_f64 to_f64(doubles v)
 {
     return (of_f64)v;
 }
-INLINE vec from_bf16(of_bf16 v)
-{
-    return (vec)(__builtin_convertvector(v, uints) << 16);
-}
-INLINE of_bf16 to_bf16(vec v) /* halves to even; NaN stays NaN */
-{
-    uints u = (uints)v;
-    uints r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-    r = (uints)(((ints)r & (v == v)) | ((ints)((u >> 16) | 64) & ~(v == v)));
-    return __builtin_convertvector(r, of_bf16);
-}
-/* By arithmetic of f32, whose exponents hold those of f16: one multiplication puts subnormals and the rest in place. */
-INLINE vec from_f16(of_f16 h)
-{
-    const uints u = __builtin_convertvector(h, uints), sign = (u & 0x8000) << 16, body = (u & 0x7fff) << 13;
-    const vec small = (vec)body * splat(5.192296858534828e33f); /* 2^112 */
-    const ints special = (ints)((u & 0x7c00) == 0x7c00);
-    return (vec)((uints)pick(special, (vec)(body | 0x7f800000), small) | sign);
-}
-INLINE of_f16 to_f16(vec v) /* halves to even, infinity when too large, NaN stays NaN */
-{
-    const uints u = (uints)v, sign = (u >> 16) & 0x8000, a = u & 0x7fffffff;
-    const uints normal = (a - (112u << 23) + 0xfff + ((a >> 13) & 1)) >> 13;
-    const uints small = (uints)((vec)a + splat(.5f)) - 0x3f000000u; /* the sum rounds to multiples of 2^-24 */
-    uints r = (uints)(((ints)small & (ints)(a < (113u << 23))) | ((ints)normal & ~(ints)(a < (113u << 23))));
-    const ints large = (ints)(a >= 0x477ff000u), nan = (ints)(a > 0x7f800000u);
-    r = (r & ~(uints)large) | ((uints)large & 0x7c00);
-    r = (r & ~(uints)nan) | ((uints)nan & 0x7e00);
-    return __builtin_convertvector(r | sign, of_f16);
-}
 /* By the one instruction there is: gcc 12 takes the long way. */
 #ifdef __AVX2__
 #define WIDEN(name, how)                                                                                     \
@@ -147,6 +117,44 @@ CUT(i8, "vpmovdb")
 CUT(u8, "vpmovdb")
 CUT(i16, "vpmovdw")
 CUT(u16, "vpmovdw")
+INLINE vec from_bf16(of_bf16 v)
+{
+    return (vec)((uints)from_u16((of_u16)v) << 16);
+}
+INLINE of_bf16 to_bf16(vec v) /* halves to even; NaN stays NaN */
+{
+    uints u = (uints)v;
+    uints r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    r = (uints)(((ints)r & (v == v)) | ((ints)((u >> 16) | 64) & ~(v == v)));
+    return (of_bf16)to_u16((ints)r);
+}
+/* By arithmetic of f32 where there is no instruction, whose exponents hold those of f16: one multiplication puts subnormals and the rest in place. */
+INLINE vec from_f16(of_f16 h)
+{
+#if defined(__AVX512F__)
+    typedef short shorts __attribute__((vector_size(32)));
+    return __builtin_ia32_vcvtph2ps512_mask((shorts)h, splat(0.f), -1, 4);
+#elif defined(__F16C__)
+    typedef short shorts __attribute__((vector_size(16)));
+    return __builtin_ia32_vcvtph2ps256((shorts)h);
+#else
+    const uints u = (uints)from_u16((of_u16)h), sign = (u & 0x8000) << 16, body = (u & 0x7fff) << 13;
+    const vec small = (vec)body * splat(5.192296858534828e33f); /* 2^112 */
+    const ints special = (ints)((u & 0x7c00) == 0x7c00);
+    return (vec)((uints)pick(special, (vec)(body | 0x7f800000), small) | sign);
+#endif
+}
+INLINE of_f16 to_f16(vec v) /* halves to even, infinity when too large, NaN stays NaN */
+{
+    const uints u = (uints)v, sign = (u >> 16) & 0x8000, a = u & 0x7fffffff;
+    const uints normal = (a - (112u << 23) + 0xfff + ((a >> 13) & 1)) >> 13;
+    const uints small = (uints)((vec)a + splat(.5f)) - 0x3f000000u; /* the sum rounds to multiples of 2^-24 */
+    uints r = (uints)(((ints)small & (ints)(a < (113u << 23))) | ((ints)normal & ~(ints)(a < (113u << 23))));
+    const ints large = (ints)(a >= 0x477ff000u), nan = (ints)(a > 0x7f800000u);
+    r = (r & ~(uints)large) | ((uints)large & 0x7c00);
+    r = (r & ~(uints)nan) | ((uints)nan & 0x7e00);
+    return (of_f16)to_u16((ints)(r | sign));
+}
 #define PLAIN(name, type)                                                                                    \
     INLINE type from_##name(of_##name v)                                                                     \
     {                                                                                                        \

@@ -10,10 +10,9 @@
 /* ------------------------------------------------------------------ operands */
 static sparta_status check_operand(const sp_special *s, const sp_special_operand *o, const sparta_tensor *t)
 {
-    if (t->dtype != SPARTA_F32 && t->data)
-        return sp_fail(s->cx, SPARTA_E_UNSUPPORTED,
-                       "expression: %s is %s; kernels are generated for f32 alone", o->name,
-                       sparta_dtype_name(t->dtype));
+    if (t->dtype != o->dtype && t->data)
+        return sp_fail(s->cx, SPARTA_E_DTYPE, "expression: %s is %s, the kernel is for %s", o->name,
+                       sparta_dtype_name(t->dtype), sparta_dtype_name(o->dtype));
     if (t->data && t->rank != o->rank)
         return sp_fail(s->cx, SPARTA_E_SHAPE, "expression: %s has %d dimensions, the expression gives it %d",
                        o->name, t->rank, o->rank);
@@ -31,8 +30,10 @@ static sparta_status check_operand(const sp_special *s, const sp_special_operand
 static sparta_status place_like(sp_special_kernel *k, int at)
 {
     const sp_packed *from = &k->packed[k->s->operand[at].like];
+    const sparta_dtype dtype = k->s->operand[at].dtype;
     sp_packed *to = &k->packed[at];
     *to = *from;
+    to->dtype = dtype;
     to->part = NULL;
     to->values = (sparta_tensor){0};
     if (from->parts) {
@@ -44,7 +45,8 @@ static sparta_status place_like(sp_special_kernel *k, int at)
         sp_packed *mine = from->parts ? &to->part[i] : to;
         if (from->parts) *mine = *leaf;
         mine->values = (sparta_tensor){0};
-        SP_TRY(sp_tensor_alloc(k->s->cx, SPARTA_F32, leaf->values.rank, leaf->values.dim, &mine->values));
+        mine->dtype = dtype;
+        SP_TRY(sp_tensor_alloc(k->s->cx, dtype, leaf->values.rank, leaf->values.dim, &mine->values));
     }
     return SPARTA_OK;
 }
@@ -60,9 +62,8 @@ static bool added_to(const sp_special *s, int operand)
 /* A result with another's pattern begins as 0: there may be no place for what was given. */
 static sparta_status check_empty(const sp_special *s, const sp_special_operand *o, const sparta_tensor *given)
 {
-    const float *x = given->data;
-    for (int64_t i = 0; x && i < sparta_tensor_elements(given); i++)
-        if (x[i] != 0)
+    for (int64_t i = 0; given->data && i < sparta_tensor_elements(given); i++)
+        if (sp_element_get(given->dtype, given->data, i) != 0)
             return sp_fail(s->cx, SPARTA_E_UNSUPPORTED,
                            "expression: %s has the pattern of %s and begins as 0, and values are given for "
                            "it; leave its format out, or its values",
@@ -80,8 +81,9 @@ static sparta_status place_operand(sp_special_kernel *k, int at, const sparta_te
     if (o->like >= 0) /* placed after the one that it is like */
         return added_to(s, at) ? check_empty(s, o, given) : SPARTA_OK;
     sparta_tensor *t = &k->dense[at];
-    SP_TRY(sp_tensor_alloc(s->cx, SPARTA_F32, o->rank, o->dim, t));
-    if (given->data) memcpy(t->data, given->data, (size_t)sparta_tensor_elements(t) * 4);
+    SP_TRY(sp_tensor_alloc(s->cx, o->dtype, o->rank, o->dim, t));
+    if (given->data)
+        memcpy(t->data, given->data, (size_t)sparta_tensor_elements(t) * sparta_dtype_size(o->dtype));
     if (!o->stored) return SPARTA_OK;
     const sparta_status status = sp_store_pack(s->cx, &o->format, t, NULL, &k->packed[at]);
     if (status) return sp_fail_in(s->cx, "%s", o->name);
@@ -90,10 +92,46 @@ static sparta_status place_operand(sp_special_kernel *k, int at, const sparta_te
     return SPARTA_OK;
 }
 
+/* Where in the arrays the values of a part of an operand are. */
+static int values_at(const sp_special_operand *o, int leaf)
+{
+    return o->array + leaf * (1 + 2 * SP_LEVELS);
+}
+
+/* The values of a part as nests meet them. */
+static sparta_tensor values_of(const sp_special_kernel *k, int operand, int leaf)
+{
+    const sp_special_operand *o = &k->s->operand[operand];
+    sparta_tensor t = o->stored ? sp_packed_leaf(&k->packed[operand], leaf)->values : k->dense[operand];
+    t.dtype = sp_special_lies(o);
+    t.data = k->array[values_at(o, leaf)];
+    return t;
+}
+
+/* Results of other types are f32 while nests write them. */
+static sparta_status widen_result(sp_special_kernel *k, int operand)
+{
+    const sp_special_operand *o = &k->s->operand[operand];
+    for (int i = 0; o->written && o->dtype != SPARTA_F32 && i < (o->stored ? o->leaves : 1); i++) {
+        const int at = values_at(o, i);
+        const sparta_tensor t = values_of(k, operand, i);
+        const int64_t n = sparta_tensor_elements(&t);
+        if (!k->wide[at] || k->wide_n[at] < n) {
+            sp_free(k->s->cx, k->wide[at]);
+            k->wide[at] = sp_alloc_array(k->s->cx, (size_t)n + 1, sizeof(float));
+            SP_NEED(k->s->cx, k->wide[at]);
+            k->wide_n[at] = n;
+            memset(k->wide[at], 0, (size_t)n * sizeof(float)); /* padding in a format stays 0 */
+        }
+        k->array[at] = k->wide[at];
+    }
+    return SPARTA_OK;
+}
+
 static void fill_leaf(sp_special_kernel *k, int at, int leaf, const sp_packed *p, const sp_level_view *view)
 {
     const sp_special_operand *o = &k->s->operand[at];
-    void **array = k->array + o->array + leaf * (1 + 2 * SP_LEVELS);
+    void **array = k->array + values_at(o, leaf);
     long *size = k->size + SP_SPECIAL_INDICES + o->level + leaf * SP_LEVELS;
     array[0] = p->values.data;
     for (int l = 0; l < p->format.n; l++) {
@@ -109,7 +147,7 @@ static sparta_status fill_operand(sp_special_kernel *k, int at)
     if (!o->stored) {
         k->array[o->array] = k->dense[at].data;
         for (int d = 0; d < o->rank; d++) k->size[SP_SPECIAL_INDICES + o->level + d] = (long)o->dim[d];
-        return SPARTA_OK;
+        return widen_result(k, at);
     }
     if (sp_packed_leaves(&k->packed[at]) != o->leaves)
         return sp_fail(k->s->cx, SPARTA_E_FORMAT, "expression: %s is stored in %d parts, its format has %d",
@@ -117,10 +155,13 @@ static sparta_status fill_operand(sp_special_kernel *k, int at)
     for (int i = 0; i < o->leaves; i++) {
         sp_level_view view[SP_LEVELS];
         const sp_packed *leaf = sp_packed_leaf(&k->packed[at], i);
+        if (leaf->dtype != o->dtype)
+            return sp_fail(k->s->cx, SPARTA_E_DTYPE, "expression: %s is stored as %s, the kernel is for %s",
+                           o->name, sparta_dtype_name(leaf->dtype), sparta_dtype_name(o->dtype));
         SP_TRY(sp_leaf_verify(k->s->cx, leaf, view));
         fill_leaf(k, at, i, leaf, view);
     }
-    return SPARTA_OK;
+    return widen_result(k, at);
 }
 
 /* ------------------------------------------------------------------ limits */
@@ -195,7 +236,9 @@ static sparta_status make_arrays(sp_special *s, sp_special_kernel *k)
     *k = (sp_special_kernel){.s = s};
     k->array = sp_arena_array(s->arena, (size_t)s->arrays + 1, sizeof *k->array);
     k->size = sp_arena_array(s->arena, (size_t)(SP_SPECIAL_INDICES + s->levels + 1), sizeof *k->size);
-    SP_NEED(s->cx, k->array);
+    k->wide = sp_arena_array(s->arena, (size_t)s->arrays + 1, sizeof *k->wide);
+    k->wide_n = sp_arena_array(s->arena, (size_t)s->arrays + 1, sizeof *k->wide_n);
+    SP_NEED(s->cx, k->array && k->wide && k->wide_n);
     SP_NEED(s->cx, k->size);
     return SPARTA_OK;
 }
@@ -228,7 +271,7 @@ sparta_status sp_special_attach(sp_special *s, const sp_packed *const *packed, s
             k->packed[i] = *packed[i];
         else if (o->stored)
             SP_TRY(place_operand(
-                k, i, &(sparta_tensor){.dtype = SPARTA_F32, .rank = o->rank})); /* a result of dense levels */
+                k, i, &(sparta_tensor){.dtype = o->dtype, .rank = o->rank})); /* a result of dense levels */
     }
     for (int i = 0; i < s->operands; i++)
         if (s->operand[i].like >= 0) SP_TRY(place_like(k, i));
@@ -250,8 +293,28 @@ sparta_status sp_special_give(sp_special_kernel *k, const sparta_tensor *const *
     return check_work(k);
 }
 
+/* The functions that convert results of other types. */
+static sparta_status find_conversions(sp_special_kernel *k, const sp_object *o, const char *prefix)
+{
+    for (int i = 0; i < k->s->operands; i++) {
+        const sp_special_operand *a = &k->s->operand[i];
+        char symbol[64];
+        if (!a->written || a->dtype == SPARTA_F32) continue;
+        snprintf(symbol, sizeof symbol, "%swiden_%s", prefix, sparta_dtype_name(a->dtype));
+        void *widen = sp_jit_symbol(o, symbol);
+        snprintf(symbol, sizeof symbol, "%snarrow_%s", prefix, sparta_dtype_name(a->dtype));
+        void *narrow = sp_jit_symbol(o, symbol);
+        if (!widen || !narrow)
+            return sp_fail(k->s->cx, SPARTA_E_INTERNAL, "expression: the code has no %s", symbol);
+        memcpy(&k->widen[i], &widen, sizeof widen);
+        memcpy(&k->narrow[i], &narrow, sizeof narrow);
+    }
+    return SPARTA_OK;
+}
+
 sparta_status sp_special_code(sp_special_kernel *k, const sp_object *o, const char *prefix)
 {
+    SP_TRY(find_conversions(k, o, prefix));
     for (int i = 0; i < k->s->nests; i++) {
         char symbol[64];
         if (k->s->nest[i]->joined) continue;
@@ -302,9 +365,10 @@ static void clear(const sp_special_kernel *k, int operand, int reduce)
 {
     const sp_special_operand *o = &k->s->operand[operand];
     const float with = beginning(reduce);
-    if (!o->stored) fill(&k->dense[operand], with);
-    for (int i = 0; o->stored && i < o->leaves; i++)
-        fill(&sp_packed_leaf(&k->packed[operand], i)->values, with);
+    for (int i = 0; i < (o->stored ? o->leaves : 1); i++) {
+        const sparta_tensor t = values_of(k, operand, i);
+        fill(&t, with);
+    }
 }
 
 static bool empty(const sp_special *s, const sp_special_nest *n)
@@ -400,12 +464,11 @@ static sparta_status run_private(shared *r, sp_pool *pool)
     const sp_special_nest *n = k->s->nest[r->nest];
     const sp_special_use *t = sp_special_target(n);
     const sp_special_operand *o = &k->s->operand[t->operand];
-    const sparta_tensor *values =
-        o->stored ? &sp_packed_leaf(&k->packed[t->operand], t->leaf)->values : &k->dense[t->operand];
+    const sparta_tensor values = values_of(k, t->operand, t->leaf);
     privates p = {.workers = r->workers,
                   .reduce = k->s->statement[n->statement].reduce,
-                  .n = sparta_tensor_elements(values)};
-    const sparta_status status = make_privates(k, &p, r, values, o->array + t->leaf * (1 + 2 * SP_LEVELS));
+                  .n = sparta_tensor_elements(&values)};
+    const sparta_status status = make_privates(k, &p, r, &values, values_at(o, t->leaf));
     if (!status) {
         run_shared(r, pool);
         sp_pool_run(pool, add_up, &p);
@@ -444,9 +507,49 @@ static bool begin(const sp_special_kernel *k, int from, int to, double *work)
     return any;
 }
 
+/* Results of other types, a share of each by each worker: into f32 where there is something to add to, and back when all is done. */
+typedef struct converted {
+    const sp_special_kernel *k;
+    int workers;
+    bool back;
+} converted;
+
+static void convert_part(void *arg, int worker)
+{
+    const converted *c = arg;
+    for (int i = 0; i < c->k->s->operands; i++) {
+        const sp_special_operand *o = &c->k->s->operand[i];
+        if (!c->k->narrow[i] || (!c->back && !added_to(c->k->s, i))) continue;
+        for (int leaf = 0; leaf < (o->stored ? o->leaves : 1); leaf++) {
+            const sparta_tensor *t =
+                o->stored ? &sp_packed_leaf(&c->k->packed[i], leaf)->values : &c->k->dense[i];
+            const int64_t n = sparta_tensor_elements(t), from = n * worker / c->workers,
+                          count = n * (worker + 1) / c->workers - from;
+            float *wide = c->k->wide[values_at(o, leaf)] + from;
+            uint16_t *at = (uint16_t *)t->data + from;
+            if (count > 0 && c->back)
+                c->k->narrow[i](wide, at, (long)count);
+            else if (count > 0)
+                c->k->widen[i](at, wide, (long)count);
+        }
+    }
+}
+
+static void convert_results(const sp_special_kernel *k, sp_pool *pool, bool back)
+{
+    converted c = {k, pool ? sp_pool_threads(pool) : 1, back};
+    bool any = false;
+    for (int i = 0; i < k->s->operands; i++) any |= k->narrow[i] != NULL;
+    if (any && c.workers > 1)
+        sp_pool_run(pool, convert_part, &c);
+    else if (any)
+        convert_part(&c, 0);
+}
+
 sparta_status sp_special_run(const sp_special_kernel *k, sp_pool *pool)
 {
     const sp_special *s = k->s;
+    convert_results(k, pool, false);
     for (int i = 0, next; i < s->nests; i = next) {
         const bool shares = sp_special_shares(s->nest[i]);
         shared r = {.k = k, .nest = i, .workers = pool && shares ? sp_pool_threads(pool) : 1, .cuts = 1};
@@ -460,19 +563,21 @@ sparta_status sp_special_run(const sp_special_kernel *k, sp_pool *pool)
             run_shared(&r, pool);
         SP_TRY(sp_check_cancel(s->cx));
     }
+    convert_results(k, pool, true);
     return SPARTA_OK;
 }
 
 sparta_status sp_special_result(const sp_special_kernel *k, int operand, sparta_tensor *out)
 {
     const sp_special_operand *o = &k->s->operand[operand];
-    SP_TRY(sp_tensor_alloc(k->s->cx, SPARTA_F32, o->rank, o->dim, out));
+    SP_TRY(sp_tensor_alloc(k->s->cx, o->dtype, o->rank, o->dim, out));
     if (o->stored) {
         const sparta_status status = sp_store_unpack(k->s->cx, &k->packed[operand], out);
         if (status) sp_free(k->s->cx, out->data), *out = (sparta_tensor){0};
         return status;
     }
-    memcpy(out->data, k->dense[operand].data, (size_t)sparta_tensor_elements(out) * 4);
+    memcpy(out->data, k->dense[operand].data,
+           (size_t)sparta_tensor_elements(out) * sparta_dtype_size(o->dtype));
     return SPARTA_OK;
 }
 
@@ -492,6 +597,7 @@ void sp_special_close(sp_special_kernel *k)
         if (!k->packed[i].parts) sp_free(s->cx, k->packed[i].values.data);
         sp_free(s->cx, k->packed[i].part);
     }
+    for (int i = 0; s && k->wide && i < s->arrays; i++) sp_free(s->cx, k->wide[i]);
     if (k->object) sp_jit_close(k->object);
     *k = (sp_special_kernel){0};
 }

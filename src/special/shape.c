@@ -218,6 +218,18 @@ sparta_status sp_special_size(sp_special *s, const char *index, int64_t size)
     return sp_fail(s->cx, SPARTA_E_USAGE, "expression: there is no index '%s'", index);
 }
 
+sparta_status sp_special_dtype(sp_special *s, const char *operand, sparta_dtype dtype)
+{
+    int at;
+    SP_TRY(sp_special_named(s, operand, &at));
+    if (dtype != SPARTA_F32 && dtype != SPARTA_F16 && dtype != SPARTA_BF16)
+        return sp_fail(s->cx, SPARTA_E_DTYPE,
+                       "expression: %s is %s; kernels are generated for f32, f16 and bf16", operand,
+                       sparta_dtype_name(dtype));
+    s->operand[at].dtype = dtype;
+    return SPARTA_OK;
+}
+
 sparta_status sp_special_shape(sp_special *s, int operand, const int64_t *dim)
 {
     sp_special_operand *o = &s->operand[operand];

@@ -31,7 +31,10 @@
  * Pieces. A loop over PIECES binds nothing: loops inside of it go over the part that it gives them. So a row is cut in position space (pos and split), and
  * rows and what is in them are cut together, wherever rows end (fuse): pieces of all positions, in each the rows that have some of them, in each its positions.
  *
- * Values are f32. Opaque formats (quads, pairs) have no levels and are refused.
+ * Types. What is read may be f16 or bf16 (sp_special_dtype): it is stored so and computed with as f32. Nests write f32; a result of another type is rounded
+ * once, when all of them are done, whatever they add to it.
+ *
+ * Opaque formats (quads, pairs) have no levels and are refused.
  */
 #ifndef SP_SPECIAL_H
 #define SP_SPECIAL_H
@@ -66,6 +69,7 @@ typedef struct sp_special_operand {
     char name[20];
     int rank;
     bool read, written;
+    sparta_dtype dtype;       /* F32, F16 or BF16 */
     int64_t dim[SPARTA_RANK]; /* -1: not known yet */
     bool stored;              /* it has a format; else it lies row-major */
     sp_format format;
@@ -172,6 +176,13 @@ int sp_special_find(const sp_special *s, const char *operand); /* -1: none */
 sparta_status sp_special_named(const sp_special *s, const char *operand, int *out) SP_MUST;
 /* Store an operand so. A result takes a format of dense levels alone, or that of an operand with the same indices, whose pattern it has. */
 sparta_status sp_special_format(sp_special *s, const char *operand, const char *format) SP_MUST;
+/* Its values are of this type; f32 where nothing is said. E_DTYPE: one that kernels do not take. */
+sparta_status sp_special_dtype(sp_special *s, const char *operand, sparta_dtype dtype) SP_MUST;
+/* The type in which nests meet the values of an operand. */
+static inline sparta_dtype sp_special_lies(const sp_special_operand *o)
+{
+    return o->written ? SPARTA_F32 : o->dtype;
+}
 /* Sizes of an operand, or of an index; those of the others follow. */
 sparta_status sp_special_shape(sp_special *s, int operand, const int64_t *dim) SP_MUST;
 sparta_status sp_special_size(sp_special *s, const char *index, int64_t size) SP_MUST;
@@ -212,13 +223,18 @@ typedef struct sp_special_kernel {
     sparta_tensor dense[SP_SPECIAL_OPERANDS];
     void **array;
     long *size;
+    /* Results of other types: what nests write, by array, for so many elements; NULL: where it lies. Functions of the code that convert. */
+    float **wide;
+    int64_t *wide_n;
+    void (*widen[SP_SPECIAL_OPERANDS])(const void *from, float *to, long n);
+    void (*narrow[SP_SPECIAL_OPERANDS])(const float *from, void *to, long n);
     double compile_ms;
     sp_jit_rung rung;
     bool borrows; /* what is read and what is dense belongs to somebody else (sp_special_attach) */
 } sp_special_kernel;
 /* The most steps of all loops of a nest that are worth starting. */
 #define SP_SPECIAL_WORK 1e14
-/* Operands (dense, row-major, f32) are packed, results allocated. Sizes of all were given by the tensors: those of results have no data. */
+/* Operands (dense, row-major, each of its type) are packed, results allocated. Sizes of all were given by the tensors: those of results have no data. */
 sparta_status sp_special_build(sp_special *s, const sparta_tensor *operand, sp_target target,
                                sp_special_kernel *out) SP_MUST;
 /* The same without a copy: what is read and has a format is packed already and stays where it is, row-major operands are somebody else's, given

@@ -870,15 +870,37 @@ static void function(const sp_special *s, int number, const char *prefix, sp_tex
     sp_text_printf(out, "}\n");
 }
 
+/* Of results that are no f32: how what nests write becomes theirs, and how what they add to begins. */
+static void conversions(const sp_special *s, const char *prefix, sp_text *out)
+{
+    static const sparta_dtype types[] = {SPARTA_F16, SPARTA_BF16};
+    for (size_t t = 0; t < SP_COUNT(types); t++) {
+        const char *name = sparta_dtype_name(types[t]);
+        bool any = false;
+        for (int i = 0; i < s->operands; i++) any |= s->operand[i].written && s->operand[i].dtype == types[t];
+        if (!any) continue;
+        sp_text_printf(
+            out,
+            "\nKERNEL void %snarrow_%s(const float *from, unsigned short *to, long n)\n{\n"
+            "    for (long i = 0; i < n; i += LANES) put_%s(to + i, get_f32(from + i, n - i), n - i);\n}\n"
+            "KERNEL void %swiden_%s(const unsigned short *from, float *to, long n)\n{\n"
+            "    for (long i = 0; i < n; i += LANES) put_f32(to + i, get_%s(from + i, n - i), n - i);\n}\n",
+            prefix, name, name, prefix, name, name);
+    }
+}
+
 void sp_special_functions(const sp_special *s, const char *prefix, sp_text *out)
 {
     sp_text_printf(out, "\n/* %s", s->text);
-    for (int i = 0; i < s->operands; i++)
-        if (s->operand[i].stored) {
-            sp_text_printf(out, "\n *     %s: ", s->operand[i].name);
-            sp_format_print(&s->operand[i].format, out);
-        }
+    for (int i = 0; i < s->operands; i++) {
+        const sp_special_operand *o = &s->operand[i];
+        const bool typed = o->dtype != SPARTA_F32;
+        if (o->stored || typed) sp_text_printf(out, "\n *     %s: ", o->name);
+        if (typed) sp_text_printf(out, o->stored ? "%s, " : "%s", sparta_dtype_name(o->dtype));
+        if (o->stored) sp_format_print(&o->format, out);
+    }
     sp_text_printf(out, " */\n");
+    conversions(s, prefix, out);
     for (int i = 0; i < s->nests; i++)
         if (!s->nest[i]->joined) function(s, i, prefix, out);
 }

@@ -149,8 +149,11 @@ static void copy_element(writer *w, int use, const sp_special_tile *t, const cha
         sp_text_printf(&at, stride > 1 ? "%s%s_t%d * %lld" : "%s%s_t%d", d ? " + " : "", name, d,
                        (long long)stride);
     }
-    LINE(w, "%s_tile[%s] = %s_values[%s_%c%d];", name, sp_text_str(&at), name, name, rank > 1 ? 'p' : 'i',
-         rank - 1);
+    char array[64], place[64], element[160];
+    snprintf(array, sizeof array, "%s_values", name);
+    snprintf(place, sizeof place, "%s_%c%d", name, rank > 1 ? 'p' : 'i', rank - 1);
+    sp_write_element(w, use, array, place, element);
+    LINE(w, "%s_tile[%s] = %s;", name, sp_text_str(&at), element);
     if (at.status && !w->out->status) w->out->status = at.status;
     sp_text_free(&at);
 }

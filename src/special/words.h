@@ -21,6 +21,45 @@ INLINE vec gather_at(const float *p, ints at)
 #endif
 }
 
+/* One number as f32, and the elements at[i] in lane i, for each type that operands may have. */
+INLINE float one_bf16(unsigned short v)
+{
+    const unsigned u = (unsigned)v << 16;
+    float f;
+    __builtin_memcpy(&f, &u, sizeof f);
+    return f;
+}
+INLINE float one_f16(unsigned short v)
+{
+#ifdef __F16C__
+    return __builtin_ia32_vcvtph2ps((short __attribute__((vector_size(16)))){(short)v})[0];
+#else
+    return from_f16(v - (of_f16){0})[0];
+#endif
+}
+/* The aligned word of 32 bits around each of 16 bits, which lies in the same page, and then the half of it. */
+INLINE of_u16 halves_at(const unsigned short *p, ints at)
+{
+#if defined(__AVX512F__)
+    const unsigned long odd = (unsigned long)p / sizeof *p % 2;
+    const ints i = at + splat_int((int)odd);
+    const uints word = (uints)__builtin_ia32_gathersiv16si(splat_int(0), p - odd, i >> 1, -1, 4);
+    return to_u16((ints)(word >> (uints)((i & 1) << 4)));
+#else
+    of_u16 v;
+    UNROLL for (int i = 0; i < LANES; i++) v[i] = p[at[i]];
+    return v;
+#endif
+}
+#define GATHER_AT(name)                                                                                      \
+    INLINE vec gather_at_##name(const unsigned short *p, ints at)                                            \
+    {                                                                                                        \
+        const of_u16 v = halves_at(p, at);                                                                   \
+        return from_##name((of_##name)v);                                                                    \
+    }
+GATHER_AT(f16)
+GATHER_AT(bf16)
+
 /* Where c stands in crd[from, to), which ascends; -1: nowhere. */
 #define FIND(name, T)                                                                                        \
     INLINE long find_##name(const T *crd, long from, long to, long c)                                        \

@@ -319,11 +319,26 @@ static void position(writer *w, const char *name, const sp_format *f, int level,
         LINE(w, "const long %s = %s;", q, c);
 }
 
+/* ------------------------------------------------------------------ elements */
+static const char *type_name(const writer *w, int use)
+{
+    return sparta_dtype_name(sp_special_lies(&w->s->operand[w->n->use[use].operand]));
+}
+
+void sp_write_element(const writer *w, int use, const char *array, const char *at, char out[160])
+{
+    const bool plain = sp_special_lies(&w->s->operand[w->n->use[use].operand]) == SPARTA_F32;
+    if (plain)
+        snprintf(out, 160, "%s[%s]", array, at);
+    else
+        snprintf(out, 160, "one_%s(%s[%s])", type_name(w, use), array, at);
+}
+
 /* The element of an operand that the term does without, looked up in each of its parts: 0 where there is none. */
 static void look_up(writer *w, int use)
 {
     const sp_special_operand *o = &w->s->operand[w->n->use[use].operand];
-    char name[48], part[64], parent[64], c[SP_WRITE_PARTS], q[64];
+    char name[48], part[64], parent[64], c[SP_WRITE_PARTS], q[64], array[80], element[160];
     sp_write_name(w, use, name);
     LINE(w, "float %s_found = 0.f;", name);
     for (int leaf = 0; leaf < o->leaves; leaf++) {
@@ -342,7 +357,9 @@ static void look_up(writer *w, int use)
                 sp_write_match(w, part, use, f, l, parent, c, q);
             snprintf(parent, sizeof parent, "%s", q);
         }
-        LINE(w, "%s_found += %s_values[%s];", name, part, parent);
+        snprintf(array, sizeof array, "%s_values", part);
+        sp_write_element(w, use, array, parent, element);
+        LINE(w, "%s_found += %s;", name, element);
         while (w->opened > opened) {
             w->opened--, w->indent--;
             LINE(w, "}");
@@ -490,30 +507,35 @@ static void load(writer *w, int use)
 {
     const sp_special_use *u = &w->n->use[use];
     const bool found = sp_special_looked_up(u);
-    char name[48], value[128];
+    char name[48], array[64], value[160];
     sp_write_name(w, use, name);
     w->loaded[use] = true;
     if (found) look_up(w, use);
     const char *at = *w->at[use] ? w->at[use] : "0";
-    const char *array = sp_special_cached(w->n, use) >= 0 ? "tile" : "values";
+    const bool tile = sp_special_cached(w->n, use) >= 0; /* of f32 */
+    snprintf(array, sizeof array, tile ? "%s_tile" : "%s_values", name);
     if (!found && in_lanes(w, use)) {
         bool several = false;
         for (int l = 0; l < w->n->loops; l++) several |= w->n->loop[l].bind == SP_BIND_UNROLL && !w->bound[l];
         for (int t = 0; t < w->vectors; t++) {
             char plus[24] = "";
             if (t) snprintf(plus, sizeof plus, t > 1 ? " + %d * LANES" : " + LANES", t);
-            LINE(w, "vec %s_v%d = get_f32(%s_%s + %s%s, %s);", name, t, name, array, at, plus,
-                 w->masked ? "lanes" : "LANES");
+            LINE(w, "vec %s_v%d = get_%s(%s + %s%s, %s);", name, t, tile ? "f32" : type_name(w, use), array,
+                 at, plus, w->masked ? "lanes" : "LANES");
             if (several) LINE(w, "PIN(%s_v%d);", name, t);
         }
         return;
     }
     if (found)
         snprintf(value, sizeof value, "%s_found", name);
+    else if (tile)
+        snprintf(value, sizeof value, "%s[%s]", array, at);
     else
-        snprintf(value, sizeof value, "%s_%s[%s]", name, array, at);
+        sp_write_element(w, use, array, at, value);
     const sp_special_loop *last = w->n->loops ? &w->n->loop[w->n->loops - 1] : NULL;
-    if (has_vectors(w))
+    if (has_vectors(w) && !found && !tile && sp_special_lies(&w->s->operand[u->operand]) != SPARTA_F32)
+        LINE(w, "const vec %s_v = all_%s(%s + %s);", name, type_name(w, use), array, at);
+    else if (has_vectors(w))
         LINE(w, "const vec %s_v = splat(%s);", name, value);
     else
         LINE(w, "float %s_v = %s;", name, value);
@@ -524,15 +546,17 @@ static void load(writer *w, int use)
 void sp_write_gather(writer *w, int lead, const char *c)
 {
     for (int u = 0; u + 1 < w->n->uses; u++) {
-        char name[48];
+        const char *type = type_name(w, u);
+        char name[48], gather[24] = "gather_at";
         sp_write_name(w, u, name);
+        if (strcmp(type, "f32")) snprintf(gather, sizeof gather, "gather_at_%s", type);
         if (u == lead)
-            LINE(w, "const vec %s_v0 = get_f32(%s_values + next, LANES);", name, name);
+            LINE(w, "const vec %s_v0 = get_%s(%s_values + next, LANES);", name, type, name);
         else if (*w->at[u])
-            LINE(w, "const vec %s_v0 = gather_at(%s_values + %s * %s_n%d, %s);", name, name, w->at[u], name,
+            LINE(w, "const vec %s_v0 = %s(%s_values + %s * %s_n%d, %s);", name, gather, name, w->at[u], name,
                  w->levels[u], c);
         else
-            LINE(w, "const vec %s_v0 = gather_at(%s_values, %s);", name, name, c);
+            LINE(w, "const vec %s_v0 = %s(%s_values, %s);", name, gather, name, c);
     }
 }
 
@@ -764,8 +788,9 @@ void sp_write_declare(writer *w)
              leaf++) {
             snprintf(part, sizeof part, found ? "%s_p%d" : "%s", name, leaf);
             if (n->use[u].follows < 0 && (!result || o->like < 0)) declare_leaf(w, part, o, leaf);
-            LINE(w, "%sfloat *%sconst %s_values = args->array[%d];", result ? "" : "const ",
-                 own ? "" : "restrict ", part, o->array + leaf * (1 + 2 * SP_LEVELS));
+            LINE(w, "%s%s *%sconst %s_values = args->array[%d];", result ? "" : "const ",
+                 sp_special_lies(o) == SPARTA_F32 ? "float" : "unsigned short", own ? "" : "restrict ", part,
+                 o->array + leaf * (1 + 2 * SP_LEVELS));
         }
     }
 }

@@ -19,6 +19,13 @@ import struct
 a, b = ([x[0] for x in struct.iter_unpack('<f', open(f, 'rb').read()[128:])] for f in ('expr/C.npy', 'again/C.npy'))
 assert len(a) == 120 and any(a) and all(abs(x - y) < 1e-5 for x, y in zip(a, b))"; then good "another format, the same answer"; else bad "another format, the same answer"; fi
 fi
+run 0 "of other types" kernel run --expr "$spmm" --format A=csr --dtype A=bf16 --dtype C=f16 --input A=expr/A.npy --input B=expr/B.npy --output-dir types --json; json "d['outputs'][0]['dtype'] == 'f16'" "the result has its type"
+run 0 "the types in the text" kernel show --expr "$spmm" --format A=csr --dtype B=f16; has out "get_f16(B_values" "B is read as f16"
+run 0 "a file of its type" kernel run --expr "$spmm" --format C=dense --input A=types/C.npy --dim k=3 --output-dir typed
+run 2 "a type that nobody knows" kernel show --expr "$spmm" --dtype A=f8; complains "a type that nobody knows"
+run 1 "a type without kernels" kernel show --expr "$spmm" --dtype A=i8; has err "f32, f16 and bf16" "says which there are"
+run 2 "a type of nobody" kernel show --expr "$spmm" --dtype D=f16; has err "no operand 'D'" "is refused by its name"
+run 2 "a type without a name" kernel show --expr "$spmm" --dtype f16; complains "a type without a name"
 run 0 "kernel bench --expr" kernel bench --expr "$spmm" --format A=dia --dim i=20 --dim j=20 --dim k=20 --time 0.01 --json; json "0 < d['best_us'] <= d['median_us'] and d['steps'] > 0 and d['threads'] > 0" "times it"
 for wrong in "" "C(i" "C(i) = A(i) +" "C(i,k) = A(i,j)*B(j,k" "y(i) = y(j)"; do
     run 2 "the expression '$wrong'" kernel show --expr "$wrong"; complains "the expression '$wrong'"

@@ -54,6 +54,23 @@ def products():
         close(v(x=x), scipy.sparse.csr_array(a) @ x)
 
 
+def types():
+    a, x = sparse(37, 29).astype(np.float16), dense(29, 20).astype(np.float16)
+    want = a.astype(np.float32) @ x.astype(np.float32)
+    for format in FORMATS:
+        e = door.expr("y(i,k) = A(i,j)*x(j,k)", A=a, x=x, formats={"A": format}, limit=100)
+        close(e(), want)
+        need(e.operands["x"]["dtype"] == "f16" and e.operands["y"]["dtype"] == "f32", f"{e.operands}")
+    e = door.expr("y(i,k) = A(i,j)*x(j,k)", A=a, formats={"A": "csr"}, dtypes={"x": "f16", "y": "f16"})
+    got = e(x=x)
+    need(got.dtype == np.float16 and np.array_equal(got, want.astype(np.float16)), "a result of f16 is rounded once")
+    matrix = scipy.sparse.csr_array(a.astype(np.float32))
+    close(door.expr("y(i,k) = A(i,j)*x(j,k)", A=matrix, dtypes={"x": "f16"})(x=x), want)
+    refused(TypeError, "convert it first", door.expr, "y(i) = A(i,j)*x(j)", A=a, dtypes={"A": "bf16"})
+    refused(ValueError, "no type 'f12'", door.expr, "y(i) = A(i,j)*x(j)", A=a, dtypes={"x": "f12"})
+    refused((TypeError, ValueError, door.Error), "say the type", door.expr("y(i,k) = A(i,j)*x(j,k)", A=a, formats={"A": "csr"}), x=x)
+
+
 def scipy_matrices():
     a = scipy.sparse.random_array((64, 48), density=0.1, rng=draw, dtype=np.float32, format="csr")
     x = dense(48, 20)
@@ -139,8 +156,8 @@ def schedules():
     e = door.expr("y(i,k) = A(i,j)*x(j,k)", A=a, formats={"A": "csr"}, schedule="reorder(i,k,j); vectorize(k,2); threads(i)", threads=2)
     close(e(x=x), a @ x)
     need("k*2" in e.nest and "sp_special_0" in e.text, e.nest)
-    need(e.operands["A"] == {"shape": (40, 30), "format": str(door.Format("csr")), "result": False}, f"{e.operands}")
-    need(e.operands["y"] == {"shape": (40, None), "format": None, "result": True}, f"{e.operands}")
+    need(e.operands["A"] == {"shape": (40, 30), "dtype": "f32", "format": str(door.Format("csr")), "result": False}, f"{e.operands}")
+    need(e.operands["y"] == {"shape": (40, None), "dtype": "f32", "format": None, "result": True}, f"{e.operands}")
     close(door.expr("y(i,k) = A(i,j)*x(j,k)", A=a, formats={"A": "csr"}, target="portable")(x=x), a @ x)
     panels = door.expr("y(i,k) = A(i,j)*x(j,k)", A=a, y=np.empty((40, 40), np.float32),
                        formats={"A": "csr", "y": "(i,j)->(i/8:dense, j:dense, i%8:dense)"})  # fmt: skip
@@ -187,6 +204,6 @@ def errors():
     close(e(x=x), a @ x)
 
 
-for test in (products, scipy_matrices, samples, tensors, elementwise, in_place, schedules, threads, errors):
+for test in (products, types, scipy_matrices, samples, tensors, elementwise, in_place, schedules, threads, errors):
     tests.check(test.__name__, test)
 sys.exit(tests.finish())

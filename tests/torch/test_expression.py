@@ -23,6 +23,16 @@ def dense():
     close(e(x=turned.t()), A @ turned.t())  # copied, since it is not row-major
 
 
+def types():
+    for dtype, word in ((torch.bfloat16, "bf16"), (torch.float16, "f16")):
+        a, x = A.to(dtype), X.to(dtype)
+        want = a.float() @ x.float()
+        close(sparta.expr("y(i,k) = A(i,j)*x(j,k)", A=a, formats={"A": "csr"}, dtypes={"x": word})(x=x), want)
+        got = sparta.expr("y(i,k) = A(i,j)*x(j,k)", A=a.to_sparse_csr(), dtypes={"x": word, "y": word})(x=x)
+        need(got.dtype == dtype, f"{got.dtype}, not {dtype}")
+        need(torch.allclose(got.float(), want, rtol=2**-7, atol=1e-5), "off by more than a rounding")
+
+
 def layouts():
     for matrix in (A.to_sparse_csr(), A.to_sparse_csc(), torch.nn.functional.pad(A, (0, 3, 0, 3)).to_sparse_bsr((4, 4))):
         x = torch.randn(matrix.shape[1], 6)
@@ -49,6 +59,6 @@ def learning():
         raise AssertionError("it was accepted")
 
 
-for test in (dense, layouts, borrowed, learning):
+for test in (dense, types, layouts, borrowed, learning):
     tests.check(test.__name__, test)
 sys.exit(tests.finish())

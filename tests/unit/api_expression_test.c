@@ -265,12 +265,86 @@ static void budgets(void **state)
     assert_true(made > 0 && refused_ones > 0);
 }
 
+/* Small whole numbers as bf16, the upper half of a float, and as f16, by the compiler's own type. */
+static void put_in(sparta_dtype type, uint16_t *to, int i, float v)
+{
+    const _Float16 half = (_Float16)v;
+    uint32_t bits;
+    memcpy(&bits, &v, 4);
+    to[i] = (uint16_t)(bits >> 16);
+    if (type == SPARTA_F16) memcpy(&to[i], &half, 2);
+}
+static float got(sparta_dtype type, const uint16_t *from, int i)
+{
+    const uint32_t bits = (uint32_t)from[i] << 16;
+    _Float16 half;
+    float v;
+    memcpy(&v, &bits, 4);
+    memcpy(&half, &from[i], 2);
+    return type == SPARTA_F16 ? (float)half : v;
+}
+
+static void other_types(void **state)
+{
+    (void)state;
+    static uint16_t a[I * J], b[J * K], c[I * K], kept[I * J];
+    const sparta_dtype type[] = {SPARTA_BF16, SPARTA_F16};
+    for (int turn = 0; turn < 2; turn++) {
+        const sparta_dtype t = type[turn], other = type[!turn];
+        const int64_t of_a[] = {I, J}, of_b[] = {J, K}, of_c[] = {I, K};
+        sparta_tensor ta = sparta_tensor_view(t, 2, of_a, a), tb = sparta_tensor_view(other, 2, of_b, b),
+                      tc = sparta_tensor_view(t, 2, of_c, c);
+        for (int i = 0; i < I * J; i++) put_in(t, a, i, A[i]);
+        for (int i = 0; i < J * K; i++) put_in(other, b, i, B[i]);
+        const sparta_expression_operand operand[] = {
+            {.name = "A", .format = turn ? "bsr(4,4)" : "csr", .tensor = ta},
+            {.name = "B", .tensor = {.dtype = other}}, /* the type alone */
+            {.name = "C", .tensor = {.dtype = t}}};
+        sparta_expression *e;
+        make("C(i,k) = A(i,j)*B(j,k)", operand, 3, NULL, &e);
+        assert_int_equal(sparta_expression_value_at(e, 0)->dtype, t);
+        for (int again = 0; again < 2; again++) {
+            memset(c, 0xff, sizeof c);
+            run(e, "B", tb, "C", tc);
+            for (int i = 0; i < I * K; i++) C[i] = got(t, c, i);
+            is_product(A, B, C, K, 0);
+        }
+        const sparta_named_tensor in = {"B", tb};
+        sparta_named_tensor out = {.name = "C"};
+        ok(sparta_expression_types(e, &in, 1, &out, 1));
+        assert_int_equal(out.tensor.dtype, t);
+        const sparta_named_tensor wide = {"B", f32(2, J, K, B)}, result = {"C", tc};
+        refused(sparta_expression_run(e, &wide, 1, &result, 1), SPARTA_E_DTYPE, "say the type");
+        sparta_expression_free(e);
+        /* += adds to what is there; a result with a pattern has a type, too */
+        make("C(i,k) += A(i,j)*B(j,k)", operand, 3, NULL, &e);
+        for (int i = 0; i < I * K; i++) put_in(t, c, i, 5);
+        run(e, "B", tb, "C", tc);
+        for (int i = 0; i < I * K; i++) C[i] = got(t, c, i);
+        is_product(A, B, C, K, 5);
+        sparta_expression_free(e);
+        const sparta_expression_operand like[] = {
+            operand[0], {.name = "S", .format = operand[0].format, .tensor = {.dtype = other}}};
+        make("S(i,j) = A(i,j)*w", like, 2, NULL, &e);
+        float w = 2;
+        sparta_tensor ts = sparta_tensor_view(other, 2, of_a, kept);
+        run(e, "w", f32(0, 0, 0, &w), "S", ts);
+        for (int i = 0; i < I * J; i++) assert_true(got(other, kept, i) == 2 * A[i]);
+        sparta_packed_type(sparta_expression_result(e, "S"), &ts);
+        assert_int_equal(ts.dtype, other);
+        sparta_expression_free(e);
+    }
+    refuse("C(i,k) = A(i,j)*B(j,k)",
+           &(sparta_expression_operand){.name = "B", .tensor = {.dtype = SPARTA_F64}}, 1, NULL,
+           SPARTA_E_DTYPE, "f64");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products), cmocka_unit_test(adding),   cmocka_unit_test(samples),
-        cmocka_unit_test(foreign),  cmocka_unit_test(laid_out), cmocka_unit_test(types),
-        cmocka_unit_test(refusals), cmocka_unit_test(budgets),
+        cmocka_unit_test(other_types), cmocka_unit_test(products), cmocka_unit_test(adding),
+        cmocka_unit_test(samples),     cmocka_unit_test(foreign),  cmocka_unit_test(laid_out),
+        cmocka_unit_test(types),       cmocka_unit_test(refusals), cmocka_unit_test(budgets),
     };
     return cmocka_run_group_tests(tests, set, leave);
 }

@@ -130,7 +130,8 @@ static sparta_status mark(void *arg, const int64_t *index, const sp_packed *part
 {
     const marks *m = arg;
     int64_t at = 0;
-    if (sp_special_fills_up(&part->format) && !((const float *)part->values.data)[position]) return SPARTA_OK;
+    if (sp_special_fills_up(&part->format) && sp_element_get(part->dtype, part->values.data, position) == 0)
+        return SPARTA_OK;
     for (int d = 0; d < m->of->rank; d++) at = at * m->of->dim[d] + index[d];
     m->at[at] = 1;
     return SPARTA_OK;
@@ -178,7 +179,8 @@ static void by_index(const sp_special *s, sparta_tensor *operand, const sp_speci
 typedef struct special_case {
     sp_special *s;
     sp_special_kernel kernel;
-    sparta_tensor operand[SP_SPECIAL_OPERANDS];
+    sparta_tensor operand[SP_SPECIAL_OPERANDS]; /* f32 */
+    sparta_tensor given[SP_SPECIAL_OPERANDS];   /* the same in the types of the expression */
     char prefix[24];
 } special_case;
 
@@ -197,7 +199,18 @@ static void make_operands(special_case *c, sp_rng *r, unsigned keep)
         const sp_special_operand *o = &c->s->operand[i];
         must(sp_tensor_alloc(cx, SPARTA_F32, o->rank, o->dim, &c->operand[i]), "operand");
         if (o->read || !o->written) draw_operand(r, o->stored ? keep : 90, &c->operand[i]);
+        must(sp_tensor_alloc(cx, o->dtype, o->rank, o->dim, &c->given[i]), "operand");
+        for (int64_t k = 0; k < sparta_tensor_elements(&c->given[i]); k++)
+            sp_element_set(o->dtype, c->given[i].data, k, (double)((float *)c->operand[i].data)[k]);
     }
+}
+
+/* What is left of a number in a type. */
+static double rounded(sparta_dtype dtype, double v)
+{
+    double kept;
+    sp_element_set(dtype, &kept, 0, v);
+    return sp_element_get(dtype, &kept, 0);
 }
 
 static void compare_case(special_case *c, const char *what)
@@ -208,10 +221,10 @@ static void compare_case(special_case *c, const char *what)
         if (!c->s->operand[i].written) continue;
         must(sp_special_result(&c->kernel, i, &kept[i]), what);
         for (int64_t k = 0; k < sparta_tensor_elements(&kept[i]); k++) {
-            const float got = ((float *)kept[i].data)[k], want = ((float *)c->operand[i].data)[k];
+            const double got = sp_element_get(kept[i].dtype, kept[i].data, k),
+                         want = rounded(kept[i].dtype, (double)((float *)c->operand[i].data)[k]);
             if (got != want)
-                fail_msg("%s: %s[%lld] is %g, not %g", what, c->s->operand[i].name, (long long)k, (double)got,
-                         (double)want);
+                fail_msg("%s: %s[%lld] is %g, not %g", what, c->s->operand[i].name, (long long)k, got, want);
         }
         sp_free(cx, kept[i].data);
     }
@@ -220,7 +233,8 @@ static void compare_case(special_case *c, const char *what)
 static void end_case(special_case *c)
 {
     sp_special_close(&c->kernel);
-    for (int i = 0; c->s && i < c->s->operands; i++) sp_free(cx, c->operand[i].data);
+    for (int i = 0; c->s && i < c->s->operands; i++)
+        sp_free(cx, c->operand[i].data), sp_free(cx, c->given[i].data);
     sp_special_free(c->s);
     *c = (special_case){0};
 }
@@ -244,7 +258,7 @@ HELPER void run_scheduled(sp_target target, int step, const char *text, const ch
     ok(sp_special_lower(c.s));
     must(sp_special_schedule(c.s, schedule, target), schedule);
     make_operands(&c, &r, 20);
-    must(sp_special_build(c.s, c.operand, target, &c.kernel), text);
+    must(sp_special_build(c.s, c.given, target, &c.kernel), text);
     sp_pool *pool = sp_special_shares(c.s->nest[0]) ? sp_pool_create(cx, 3) : NULL;
     ok(sp_special_run(&c.kernel, pool));
     sp_pool_free(pool);

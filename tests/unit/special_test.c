@@ -426,6 +426,7 @@ static const struct {
      "bound(k,64); vectorize(k); precompute(k)"},
     {"bsr_tile", "C(i,k) = A(i,j)*B(j,k)", {"A", "bsr(2,2)"}, "tensorize(i1,j1,k,1)"},
     {"one_side", "C(i,j) = max(A(i,j),X(i,j))", {"A", "coo"}, NULL},
+    {"typed", "C(i,k) = A(i,j)*B(j,k); y(i) = A(i,j)*x(j)", {"A", "csr"}, NULL}, /* bf16 and f16 in turns */
 };
 
 static void check_golden(const char *path, const char *text)
@@ -452,6 +453,8 @@ static void golden_texts(void **state)
         char path[128];
         sp_text text;
         sp_special *s = expression(golden[i].text, golden[i].format);
+        for (int o = 0; o < s->operands && !strcmp(golden[i].name, "typed"); o++)
+            ok(sp_special_dtype(s, s->operand[o].name, o % 2 ? SPARTA_F16 : SPARTA_BF16));
         ok(sp_special_lower(s));
         must(sp_special_schedule(s, golden[i].schedule, SP_TARGET_AVX512), golden[i].name);
         sp_text_init(&text, cx);
