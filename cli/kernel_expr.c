@@ -135,6 +135,23 @@ static sparta_status make_operands(job *j)
     return SPARTA_OK;
 }
 
+/* How much of each operand with a format is there: of what is given, and of what will be drawn, as far as sizes are known. */
+static void count_operands(job *j)
+{
+    const double there = 1 - cli_real(j->c, CLI_SPARSITY, 0.9);
+    for (int a = 0; a < j->s->accesses; a++) {
+        const sp_special_access *x = &j->s->access[a];
+        const sp_special_operand *o = &j->s->operand[x->operand];
+        const sparta_tensor *t = &j->operand[x->operand];
+        double count = 0, all = 1;
+        if (!o->stored || o->written) continue;
+        for (int d = 0; d < o->rank; d++) all *= (double)SP_MAX(j->s->index[x->axis[d].term[0].loop].size, 0);
+        for (int64_t k = 0; j->given[x->operand] && k < sparta_tensor_elements(t); k++)
+            count += ((const float *)t->data)[k] != 0;
+        sp_special_count(j->s, x->operand, (int64_t)SP_MIN(j->given[x->operand] ? count : all * there, 1e18));
+    }
+}
+
 static sparta_status open_job(job *j)
 {
     SP_TRY(cli_kernel_target(j->c, &j->target));
@@ -147,6 +164,7 @@ static sparta_status open_job(job *j)
 
 static sparta_status lower(job *j)
 {
+    count_operands(j);
     SP_TRY(sp_special_lower(j->s));
     return sp_special_schedule(j->s, cli_text(j->c, CLI_SCHEDULE, NULL), j->target);
 }
@@ -167,6 +185,7 @@ static sparta_status show_nests(job *j, cli_json *o)
 {
     sp_text text;
     sp_text_init(&text, j->c->cx);
+    count_operands(j);
     sparta_status status = sp_special_lower(j->s);
     for (int i = 0; !status && i < j->s->nests && !cli_has(j->c, CLI_SCHEDULE); i++) {
         sp_text_printf(&text, "schedule of %d: ", i);

@@ -7,6 +7,8 @@ struct sp_special_args {
     void *const *array; /* values, positions and coordinates of every operand (special.h numbers them) */
     const long *size;   /* of indices, then of levels */
     long part, parts;   /* the share of this thread in the loop that is bound to threads */
+    float *
+        scratch; /* of this thread: a tile of sp_special_scratch elements, at a line of the cache; NULL: there is none */
 };
 
 #endif

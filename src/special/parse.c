@@ -174,7 +174,7 @@ static sparta_status operand_of(reader *r, const char *word, int rank, int *out)
         if (s->operands == SP_SPECIAL_OPERANDS) return bad(r, "there are more than 12 operands");
         i = s->operands++;
         sp_special_operand *o = &s->operand[i];
-        *o = (sp_special_operand){.rank = rank, .like = -1, .leaves = 1};
+        *o = (sp_special_operand){.rank = rank, .like = -1, .leaves = 1, .count = -1};
         memcpy(o->name, word, strlen(word) + 1);
         for (int d = 0; d < rank; d++) o->dim[d] = -1;
     }

@@ -383,7 +383,9 @@ static bool empty(const sp_special *s, const sp_special_nest *n)
 typedef struct shared {
     const sp_special_kernel *k;
     int nest, workers, cuts;
-    void ***array; /* of each worker; NULL: all have the kernel's */
+    void ***array;  /* of each worker; NULL: all have the kernel's */
+    float *scratch; /* `tile` elements of each worker */
+    int64_t tile;
 } shared;
 
 #define MOST_STEPS 3e8 /* of a part: about a second */
@@ -394,9 +396,24 @@ static void run_part(void *arg, int worker)
     const shared *r = arg;
     for (int c = 0; c < r->cuts && !sp_ctx_cancelled(r->k->s->cx); c++) {
         const struct sp_special_args a = {r->array ? r->array[worker] : r->k->array, r->k->size,
-                                          (long)worker * r->cuts + c, (long)r->workers * r->cuts};
+                                          (long)worker * r->cuts + c, (long)r->workers * r->cuts,
+                                          r->scratch ? r->scratch + worker * r->tile : NULL};
         r->k->entry[r->nest](&a);
     }
+}
+
+/* What tiles lie in, whole lines of the cache for each worker. */
+static sparta_status lend(shared *r)
+{
+    sparta_ctx *cx = r->k->s->cx;
+    const int64_t n = sp_special_scratch(r->k->s, r->nest);
+    r->tile = (n + 15) / 16 * 16;
+    if (!n) return SPARTA_OK;
+    if (n < 0 || r->tile > INT64_MAX / 8 / r->workers)
+        return sp_fail(cx, SPARTA_E_LIMIT, "schedule: a tile in scratch is larger than memory");
+    r->scratch = sp_alloc(cx, (size_t)(r->tile * r->workers) * sizeof *r->scratch);
+    SP_NEED(cx, r->scratch);
+    return SPARTA_OK;
 }
 
 static void run_shared(shared *r, sp_pool *pool)
@@ -557,10 +574,14 @@ sparta_status sp_special_run(const sp_special_kernel *k, sp_pool *pool)
         next = sp_special_group(s, i);
         if (!begin(k, i, next, &work)) continue;
         if (shares) r.cuts = 1 + (int)SP_MIN(work / MOST_STEPS / r.workers, MOST_CUTS - 1);
+        SP_TRY(lend(&r));
+        sparta_status status = SPARTA_OK;
         if (r.workers > 1 && sp_special_temporaries(s->nest[i]))
-            SP_TRY(run_private(&r, pool));
+            status = run_private(&r, pool);
         else
             run_shared(&r, pool);
+        sp_free(s->cx, r.scratch);
+        SP_TRY(status);
         SP_TRY(sp_check_cancel(s->cx));
     }
     convert_results(k, pool, true);

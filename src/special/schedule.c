@@ -129,30 +129,49 @@ static sparta_status check_tiles(const work *w, int at)
     return SPARTA_OK;
 }
 
+static bool has_scratch(const sp_special_nest *n)
+{
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].lent) return true;
+    return false;
+}
+
 static sparta_status apply_cache(work *w)
 {
     const char *name = w->step->arg[0];
     unsigned uses = 0;
     int at;
     SP_TRY(find_loop(w, w->step->arg[1], &at));
-    sp_special_loop *l = &w->n->loop[at];
+    sp_special_loop *l = &w->n->loop[at], old = *l;
+    const bool scratch = w->step->n > 2;
+    if (scratch && strcmp(w->step->arg[2], "scratch"))
+        REFUSE(w, "'%s' is not known; say cache(%s,%s) or cache(%s,%s,scratch)", w->step->arg[2], name,
+               l->name, name, l->name);
     for (int u = 0; u < w->n->uses - 1; u++) {
         sp_special_tile t;
         char why[160];
         if (strcmp(w->s->operand[w->n->use[u].operand].name, name)) continue;
-        const char *refused = sp_special_cached(w->n, u) >= 0
-                                  ? "it has a tile already"
-                                  : sp_special_tile_of(w->s, w->n, at, u, &t, why);
-        if (refused) REFUSE(w, "%s", refused);
+        const char *refused = sp_special_cached(w->n, u) >= 0 ? "it has a tile already"
+                              : scratch && has_scratch(w->n)  ? "another tile lies in scratch already"
+                                                              : NULL;
+        if (!refused) {
+            if (scratch) l->lent |= 1u << u;
+            refused = sp_special_tile_of(w->s, w->n, at, u, &t, why);
+        }
+        if (refused) {
+            *l = old;
+            REFUSE(w, "%s", refused);
+        }
         uses |= 1u << u;
     }
     if (!uses) REFUSE(w, "the nest reads no operand '%s'", name);
-    if (l->bind == SP_BIND_UNROLL || l->over == SP_OVER_MERGE)
+    if (l->bind == SP_BIND_UNROLL || l->over == SP_OVER_MERGE) {
+        *l = old;
         REFUSE(w, "%s is unrolled, or a search", l->name);
-    const unsigned before = l->caches;
+    }
     l->caches |= uses;
     const sparta_status status = check_order(w);
-    if (status) l->caches = before;
+    if (status) *l = old;
     return status;
 }
 
@@ -1036,7 +1055,7 @@ static sparta_status say_threads(const sp_special *s, const sp_special_nest *n, 
     sp_special unchanged = *s;
     SP_TRY(out->status);
     SP_TRY(sp_special_apply(&unchanged, &tried, sp_text_str(out)));
-    const int at = best_threads(s, &tried);
+    const int at = sp_special_shares(&tried) ? -1 : best_threads(s, &tried);
     if (at >= 0) sp_text_printf(out, "; threads(%s)", tried.loop[at].name);
     return out->status;
 }
@@ -1128,6 +1147,73 @@ static void say_columns(const sp_special *s, const sp_special_nest *n, int vecto
                    half[3], n->loop[vector].name, vectors);
 }
 
+/* Where stored positions say which rows of a matrix are read, and that matrix does not fit the L2 cache but a strip of it does, strip after strip, copied first: rows
+ * of a strip are lines of the cache side by side, and each is read often enough to be worth the copy. *done false: it is something else. */
+enum { STRIP = 32, NARROWEST = 16, READS = 16, SHARED_STRIPS = 8 };
+
+/* The row-major matrix that a nest reads with the lanes as its last index and rows that stored positions say, each about `*reads` times; -1: there is none. */
+static int gathered_matrix(const sp_special *s, const sp_special_nest *n, int vector, int64_t *rows,
+                           double *reads)
+{
+    for (int i = 0; i < n->loops; i++) {
+        const sp_special_loop *l = &n->loop[i];
+        if (l->over != SP_OVER_SEGMENT || l->digit.index < 0 || l->digit.modulus || l->digit.weight != 1)
+            continue;
+        const sp_special_operand *lead = &s->operand[n->use[l->use].operand];
+        *rows = s->index[l->digit.index].size;
+        *reads = *rows > 0 ? (double)lead->count / (double)*rows : 0;
+        for (int u = 0; u + 1 < n->uses && lead->leaves == 1; u++) {
+            const sp_special_access *a = &s->access[n->use[u].access];
+            const sp_special_operand *o = &s->operand[n->use[u].operand];
+            if (!o->stored && o->rank == 2 && sp_special_plain(&a->axis[0]) == l->digit.index &&
+                sp_special_plain(&a->axis[1]) == n->loop[vector].digit.index)
+                return u;
+        }
+    }
+    return -1;
+}
+
+static bool plain_loops(const sp_special_nest *n)
+{
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].digit.modulus || n->loop[i].digit.weight != 1 ||
+            (n->loop[i].over != SP_OVER_COUNT && n->loop[i].over != SP_OVER_SEGMENT))
+            return false;
+    return true;
+}
+
+static void say_strips(const sp_special *s, const sp_special_nest *n, int vector, sp_target target,
+                       sp_text *out, bool *done)
+{
+    const int64_t l2 = (int64_t)sp_cpu_info()->l2 / 4;
+    const char *k = vector < 0 ? "" : n->loop[vector].name;
+    char half[2][12];
+    int64_t rows = 0, strip = STRIP;
+    double reads = 0;
+    *done = false;
+    if (vector < 0 || !goes_first(s, n, vector) || !plain_loops(n)) return;
+    const int matrix = gathered_matrix(s, n, vector, &rows, &reads);
+    const int64_t columns = s->index[n->loop[vector].digit.index].size;
+    if (matrix < 0 || rows <= 0 || reads < READS || columns <= 0 || columns <= l2 / rows) return;
+    while (strip > NARROWEST && strip > l2 / rows) strip /= 2;
+    for (int i = 0; i < 2; i++) snprintf(half[i], sizeof half[i], "%.8s%d", k, i);
+    if (strip > l2 / rows || !name_free(s, n, half[0]) || !name_free(s, n, half[1])) return;
+    *done = true;
+    sp_text_printf(out, "split(%s,%s,%s,%d); reorder(%s,%s", k, half[0], half[1], (int)strip, half[0],
+                   half[1]);
+    for (int i = 0; i < n->loops; i++)
+        if (i != vector) sp_text_printf(out, ",%s", n->loop[i].name);
+    sp_text_printf(out, "); vectorize(%s,%d); cache(%s,%s,scratch)", half[1], (int)strip / lanes_of(target),
+                   s->operand[n->use[matrix].operand].name, half[0]);
+    /* Threads share strips where there are many, else rows, and each then copies all strips. */
+    int shared = 0;
+    while (shared < n->loops && (shared == vector || n->loop[shared].over != SP_OVER_COUNT ||
+                                 !sp_special_in_result(s, n, n->loop[shared].digit.index)))
+        shared++;
+    if (shared < n->loops && columns < SHARED_STRIPS * strip)
+        sp_text_printf(out, "; threads(%s)", n->loop[shared].name);
+}
+
 /* Of positions that are the innermost loop, several at a time. Where there are no 16 lanes, loads one by one are as fast as to gather. */
 static sparta_status say_turns(const sp_special *s, const sp_special_nest *n, sp_target target, sp_text *out)
 {
@@ -1149,6 +1235,7 @@ static sparta_status say_default(const sp_special *s, const sp_special_nest *n, 
     bool done = false;
     if (vector < 0) say_tiles(s, n, out, &done);
     if (!done) say_columns(s, n, vector, target, out, &done);
+    if (!done) say_strips(s, n, vector, target, out, &done);
     if (done) return say_threads(s, n, out);
     const bool along = vector >= 0 && goes_first(s, n, vector);
     bool unrolled[SP_SPECIAL_LOOPS] = {false};

@@ -230,6 +230,11 @@ sparta_status sp_special_dtype(sp_special *s, const char *operand, sparta_dtype 
     return SPARTA_OK;
 }
 
+void sp_special_count(sp_special *s, int operand, int64_t count)
+{
+    s->operand[operand].count = count;
+}
+
 sparta_status sp_special_shape(sp_special *s, int operand, const int64_t *dim)
 {
     sp_special_operand *o = &s->operand[operand];

@@ -75,6 +75,7 @@ typedef struct sp_special_operand {
     sp_format format;
     int like;         /* it is stored as this operand is, value for value; -1: it is not */
     int leaves;       /* parts of a sum, or 1 */
+    int64_t count;    /* elements that are not 0, for the default schedule; -1: not known */
     int array, level; /* its first array and first size of a level (sp_special_args) */
 } sp_special_operand;
 
@@ -118,7 +119,8 @@ typedef struct sp_special_loop {
     bool
         apart; /* the sum of what is inside is computed first, then multiplied by the factors that are known outside */
     unsigned
-        caches; /* uses whose elements that are read inside of it are copied to a tile first, a bit each */
+        caches;    /* uses whose elements that are read inside of it are copied to a tile first, a bit each */
+    unsigned lent; /* those of them whose tile lies in scratch memory, which runs lend */
     int use, level; /* SEGMENT, MERGE; PIECES: of its positions, or use -1 */
     sp_special_digit
         digit; /* COUNT, SEGMENT: what it binds; index -1: a diagonal; SP_SPECIAL_RANGES: it counts the ranges of another. PIECES: what the inner loop binds */
@@ -186,6 +188,8 @@ static inline sparta_dtype sp_special_lies(const sp_special_operand *o)
 /* Sizes of an operand, or of an index; those of the others follow. */
 sparta_status sp_special_shape(sp_special *s, int operand, const int64_t *dim) SP_MUST;
 sparta_status sp_special_size(sp_special *s, const char *index, int64_t size) SP_MUST;
+/* About so many elements of an operand are there: the default schedule then knows how often others are read. */
+void sp_special_count(sp_special *s, int operand, int64_t count);
 /* Every index has a size and every access stays inside, or E_SHAPE. */
 sparta_status sp_special_sized(sp_special *s) SP_MUST;
 
@@ -246,6 +250,8 @@ sparta_status sp_special_compile(sp_special_kernel *k, sp_target target, sp_text
 /* With code that is there already: entries are looked up under `prefix`; object NULL: compile. */
 sparta_status sp_special_bind(sp_special *s, const sparta_tensor *operand, sp_special_kernel *out) SP_MUST;
 sparta_status sp_special_code(sp_special_kernel *k, const sp_object *o, const char *prefix) SP_MUST;
+/* Elements of the tile in scratch that a nest, and those that are one function with it, need at the sizes that there are; 0: none, -1: more than memory has. */
+int64_t sp_special_scratch(const sp_special *s, int nest);
 /* The nest after the last that is one function with this one. */
 int sp_special_group(const sp_special *s, int nest);
 /* Has the result to be 0 before this nest runs? Then which operand it is. */

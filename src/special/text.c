@@ -800,7 +800,9 @@ static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *o
             sp_text_printf(out, "%d", l->vectors);
         if (l->apart) sp_text_printf(out, ".apart");
         for (int u = 0; u < n->uses; u++)
-            if (l->caches >> u & 1) sp_text_printf(out, ".cache_%s", s->operand[n->use[u].operand].name);
+            if (l->caches >> u & 1)
+                sp_text_printf(out, l->lent >> u & 1 ? ".scratch_%s" : ".cache_%s",
+                               s->operand[n->use[u].operand].name);
         if (l->threads) sp_text_printf(out, l->temporaries ? ".threads+" : ".threads");
     }
 }

@@ -4,12 +4,19 @@
  *         n  k@segment  m%16           reads X_tile, lanes side by side
  *
  * An index that is known outside is fixed. One that is cut there has its inner part as a dimension, others all of their values, which a bound says.
- * The index in vectors is the last dimension, whatever the operand has last. */
+ * The index in vectors is the last dimension, whatever the operand has last.
+ *
+ * A tile lies on the stack and is small. In scratch (cache(B,k0,scratch)) it is as large as it must be, a strip of a matrix that then stays in the L2 cache: all rows,
+ * a few columns, side by side where the matrix has them a row apart. */
 #include "special/tile.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ELEMENTS = 4096 }; /* 16 KB: half of an L1 cache */
+enum {
+    MOST_ELEMENTS = 4096, /* 16 KB: half of an L1 cache */
+    MOST_LENT = 1 << 24,
+    GROUP = 16 /* a tile in scratch is copied in vectors, of so many lanes at most */
+};
 
 /* ------------------------------------------------------------------ what is in one */
 int sp_special_cached(const sp_special_nest *n, int use)
@@ -41,18 +48,25 @@ static const char *add_dim(const sp_special *s, const sp_special_nest *n, int in
 {
     const char *name = s->index[index].name;
     const int64_t part = open_part(n, index, outside), size = part ? part : n->bound[index];
+    const bool first = t->scratch && !part && !size && !(t->n && !t->dim[0].size);
     if (part < 0) {
         snprintf(why, 160, "an inner part of %s is outside of it, and an outer one is not", name);
         return why;
+    }
+    if (first) { /* all of it: how many there are need not be known, since nothing lies behind one row of others */
+        memmove(t->dim + 1, t->dim, (size_t)t->n++ * sizeof *t->dim);
+        t->dim[0] = (sp_special_tile_dim){.index = index};
+        return NULL;
     }
     if (!size) {
         snprintf(why, 160, "nothing says how many values of %s a tile has; say bound(%s,64), or split it",
                  name, name);
         return why;
     }
-    t->elements = size > MOST_ELEMENTS ? MOST_ELEMENTS + 1 : t->elements * size;
-    if (t->elements > MOST_ELEMENTS) {
-        snprintf(why, 160, "a tile would have more than %d elements", MOST_ELEMENTS);
+    const int64_t most = t->scratch ? MOST_LENT : MOST_ELEMENTS;
+    t->elements = size > most ? most + 1 : t->elements * size;
+    if (t->elements > most) {
+        snprintf(why, 160, "a tile would have more than %lld elements", (long long)most);
         return why;
     }
     t->dim[t->n].index = index;
@@ -74,13 +88,24 @@ static void lanes_last(const sp_special_nest *n, sp_special_tile *t)
             }
 }
 
+/* A tile in scratch is copied in vectors. */
+static const char *lent_refused(const sp_special *s, const sp_special_use *u, const sp_special_tile *t)
+{
+    const sp_special_tile_dim *last = &t->dim[t->n - 1];
+    const int rank = s->operand[u->operand].rank;
+    if (!last->size || last->size % GROUP ||
+        sp_special_plain(&s->access[u->access].axis[rank - 1]) != last->index)
+        return "what lies in scratch has the operand's last index last, cut by 16 or a multiple of it";
+    return NULL;
+}
+
 const char *sp_special_tile_of(const sp_special *s, const sp_special_nest *n, int loop, int use,
                                sp_special_tile *t, char why[160])
 {
     const sp_special_use *u = &n->use[use];
     bool outside[SP_SPECIAL_LOOPS] = {false};
     sp_special_known k;
-    *t = (sp_special_tile){.elements = 1};
+    *t = (sp_special_tile){.elements = 1, .scratch = n->loop[loop].lent >> use & 1};
     if (s->operand[u->operand].stored) return "it has a format; what lies row-major is cached";
     if (u->operand == sp_special_target(n)->operand) return "it is the result";
     for (int l = 0; l <= loop; l++) {
@@ -99,7 +124,7 @@ const char *sp_special_tile_of(const sp_special *s, const sp_special_nest *n, in
     }
     if (!t->n) return "which element it is, is known there: it is in a register";
     lanes_last(n, t);
-    return NULL;
+    return t->scratch ? lent_refused(s, u, t) : NULL;
 }
 
 /* ------------------------------------------------------------------ text */
@@ -108,6 +133,23 @@ static const sp_special_tile_dim *find_dim(const sp_special_tile *t, int index)
     for (int d = 0; d < t->n; d++)
         if (t->dim[d].index == index) return &t->dim[d];
     return NULL;
+}
+
+int64_t sp_special_scratch(const sp_special *s, int nest)
+{
+    int64_t most = 0;
+    for (int i = nest; i < sp_special_group(s, nest); i++)
+        for (int u = 0; u < s->nest[i]->uses; u++) {
+            const int loop = sp_special_cached(s->nest[i], u);
+            sp_special_tile t;
+            char why[160];
+            if (loop < 0 || !(s->nest[i]->loop[loop].lent >> u & 1)) continue;
+            sp_special_tile_of(s, s->nest[i], loop, u, &t, why);
+            const int64_t rows = t.dim[0].size ? 1 : s->index[t.dim[0].index].size;
+            if (rows > ((int64_t)1 << 56) / t.elements) return -1;
+            most = SP_MAX(most, rows * t.elements);
+        }
+    return most;
 }
 
 /* The coordinate in dimension d of the operand while the tile is copied: what is known outside, and a counter for the rest. True: it may be past the end. */
@@ -133,9 +175,14 @@ static void copy_element(writer *w, int use, const sp_special_tile *t, const cha
 {
     const sp_special_use *u = &w->n->use[use];
     const int rank = w->s->operand[u->operand].rank;
+    sp_text there;
+    sp_text_init(&there, w->out->cx);
     for (int d = 0; d < rank; d++) {
         const int index = sp_special_plain(&w->s->access[u->access].axis[d]);
-        if (coordinate(w, name, d, index, t))
+        const bool past = coordinate(w, name, d, index, t);
+        if (past && t->scratch && d < rank - 1)
+            sp_text_printf(&there, "%s_i%d >= n_%s ? 0 : ", name, d, w->s->index[index].name);
+        else if (past && !t->scratch)
             LINE(w, "if (%s_i%d >= n_%s) continue;", name, d, w->s->index[index].name);
         if (d)
             LINE(w, "const long %s_p%d = %s_%c%d * %s_n%d + %s_i%d;", name, d, name, d > 1 ? 'p' : 'i', d - 1,
@@ -145,17 +192,26 @@ static void copy_element(writer *w, int use, const sp_special_tile *t, const cha
     sp_text at;
     sp_text_init(&at, w->out->cx);
     for (int d = 0; d < t->n; d++) {
-        stride /= t->dim[d].size;
+        if (t->dim[d].size) stride /= t->dim[d].size;
         sp_text_printf(&at, stride > 1 ? "%s%s_t%d * %lld" : "%s%s_t%d", d ? " + " : "", name, d,
                        (long long)stride);
     }
-    char array[64], place[64], element[160];
-    snprintf(array, sizeof array, "%s_values", name);
-    snprintf(place, sizeof place, "%s_%c%d", name, rank > 1 ? 'p' : 'i', rank - 1);
-    sp_write_element(w, use, array, place, element);
-    LINE(w, "%s_tile[%s] = %s;", name, sp_text_str(&at), element);
+    const char last = rank > 1 ? 'p' : 'i';
+    if (t->scratch)
+        LINE(w, "put_f32(%s_tile + %s, get_%s(%s_values + %s_%c%d, %sn_%s - %s_i%d), LANES);", name,
+             sp_text_str(&at), sp_write_type(w, use), name, name, last, rank - 1, sp_text_str(&there),
+             w->s->index[t->dim[t->n - 1].index].name, name, rank - 1);
+    else {
+        char array[64], place[64], element[160];
+        snprintf(array, sizeof array, "%s_values", name);
+        snprintf(place, sizeof place, "%s_%c%d", name, last, rank - 1);
+        sp_write_element(w, use, array, place, element);
+        LINE(w, "%s_tile[%s] = %s;", name, sp_text_str(&at), element);
+    }
     if (at.status && !w->out->status) w->out->status = at.status;
+    if (there.status && !w->out->status) w->out->status = there.status;
     sp_text_free(&at);
+    sp_text_free(&there);
 }
 
 static void copy_tile(const writer *from, int loop, int use)
@@ -165,11 +221,18 @@ static void copy_tile(const writer *from, int loop, int use)
     char why[160], name[48];
     sp_special_tile_of(w.s, w.n, loop, use, &t, why);
     sp_write_name(&w, use, name);
-    LINE(&w, "float %s_tile[%lld] = {0};", name, (long long)t.elements);
+    if (t.scratch)
+        LINE(&w, "float *const %s_tile = args->scratch;", name);
+    else
+        LINE(&w, "float %s_tile[%lld] = {0};", name, (long long)t.elements);
     w.opened = 0;
-    for (int d = 0; d < t.n; d++)
-        OPEN(&w, "for (long %s_t%d = 0; %s_t%d < %lld; %s_t%d++)", name, d, name, d, (long long)t.dim[d].size,
-             name, d);
+    for (int d = 0; d < t.n; d++) {
+        char size[40], step[32];
+        snprintf(size, sizeof size, "%lld", (long long)t.dim[d].size);
+        if (!t.dim[d].size) snprintf(size, sizeof size, "n_%s", w.s->index[t.dim[d].index].name);
+        snprintf(step, sizeof step, t.scratch && d == t.n - 1 ? " += LANES" : "++");
+        OPEN(&w, "for (long %s_t%d = 0; %s_t%d < %s; %s_t%d%s)", name, d, name, d, size, name, d, step);
+    }
     copy_element(&w, use, &t, name);
     sp_write_close(&w);
 }
@@ -200,7 +263,7 @@ bool sp_write_tile_place(writer *w, int use, char out[64])
     sp_text_init(&at, w->out->cx);
     for (int d = 0; d < t.n; d++) {
         const sp_special_tile_dim *dim = &t.dim[d];
-        stride /= dim->size;
+        if (dim->size) stride /= dim->size;
         if (dim->part)
             sp_write_digit(w, (sp_special_digit){dim->index, dim->part, 1}, text);
         else

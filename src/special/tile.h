@@ -9,9 +9,11 @@ typedef struct sp_special_tile_dim {
     int64_t part, size; /* index % part, which has `size` values; part 0: all of the index */
 } sp_special_tile_dim;
 typedef struct sp_special_tile {
+    bool
+        scratch; /* it lies in memory that runs lend; its first dimension may then be all of an index, size 0 */
     int n;
     sp_special_tile_dim dim[SPARTA_RANK]; /* the last lies side by side */
-    int64_t elements;
+    int64_t elements;                     /* but for a first dimension of size 0 */
 } sp_special_tile;
 /* What loops inside of `loop` read of a use; NULL, or why it cannot be copied: text in `why`. */
 const char *sp_special_tile_of(const sp_special *s, const sp_special_nest *n, int loop, int use,

@@ -320,7 +320,7 @@ static void position(writer *w, const char *name, const sp_format *f, int level,
 }
 
 /* ------------------------------------------------------------------ elements */
-static const char *type_name(const writer *w, int use)
+const char *sp_write_type(const writer *w, int use)
 {
     return sparta_dtype_name(sp_special_lies(&w->s->operand[w->n->use[use].operand]));
 }
@@ -331,7 +331,7 @@ void sp_write_element(const writer *w, int use, const char *array, const char *a
     if (plain)
         snprintf(out, 160, "%s[%s]", array, at);
     else
-        snprintf(out, 160, "one_%s(%s[%s])", type_name(w, use), array, at);
+        snprintf(out, 160, "one_%s(%s[%s])", sp_write_type(w, use), array, at);
 }
 
 /* The element of an operand that the term does without, looked up in each of its parts: 0 where there is none. */
@@ -520,7 +520,7 @@ static void load(writer *w, int use)
         for (int t = 0; t < w->vectors; t++) {
             char plus[24] = "";
             if (t) snprintf(plus, sizeof plus, t > 1 ? " + %d * LANES" : " + LANES", t);
-            LINE(w, "vec %s_v%d = get_%s(%s + %s%s, %s);", name, t, tile ? "f32" : type_name(w, use), array,
+            LINE(w, "vec %s_v%d = get_%s(%s + %s%s, %s);", name, t, tile ? "f32" : sp_write_type(w, use), array,
                  at, plus, w->masked ? "lanes" : "LANES");
             if (several) LINE(w, "PIN(%s_v%d);", name, t);
         }
@@ -534,7 +534,7 @@ static void load(writer *w, int use)
         sp_write_element(w, use, array, at, value);
     const sp_special_loop *last = w->n->loops ? &w->n->loop[w->n->loops - 1] : NULL;
     if (has_vectors(w) && !found && !tile && sp_special_lies(&w->s->operand[u->operand]) != SPARTA_F32)
-        LINE(w, "const vec %s_v = all_%s(%s + %s);", name, type_name(w, use), array, at);
+        LINE(w, "const vec %s_v = all_%s(%s + %s);", name, sp_write_type(w, use), array, at);
     else if (has_vectors(w))
         LINE(w, "const vec %s_v = splat(%s);", name, value);
     else
@@ -546,7 +546,7 @@ static void load(writer *w, int use)
 void sp_write_gather(writer *w, int lead, const char *c)
 {
     for (int u = 0; u + 1 < w->n->uses; u++) {
-        const char *type = type_name(w, u);
+        const char *type = sp_write_type(w, u);
         char name[48], gather[24] = "gather_at";
         sp_write_name(w, u, name);
         if (strcmp(type, "f32")) snprintf(gather, sizeof gather, "gather_at_%s", type);

@@ -56,6 +56,8 @@ void sp_write_gather(writer *w, int lead, const char *c);
 void sp_write_expression(const writer *w, int node, int t, sp_text *out);
 /* The factors that are known outside of a loop, or those that are not, as a product. */
 void sp_write_product(const writer *w, int loop, bool outside, int t, sp_text *out);
+/* The type of an operand's values where they lie: get_, put_ and one_ of it are words. */
+const char *sp_write_type(const writer *w, int use);
 /* An element of an array of the operand, as f32. */
 void sp_write_element(const writer *w, int use, const char *array, const char *at, char out[160]);
 /* What the element of a use is called, in vector t. */

@@ -72,7 +72,8 @@ static void draw_schedule(sp_special *s, sp_special_nest *n, sp_rng *r)
         const sp_special_use *u = &n->use[roll(r, (unsigned)n->uses)];
         switch (roll(r, 15)) {
         case 0:
-            snprintf(text, sizeof text, "split(%s,u%d,v%d,%d)", a, step, step, 2 + (int)roll(r, 3));
+            snprintf(text, sizeof text, "split(%s,u%d,v%d,%d)", a, step, step,
+                     roll(r, 4) ? 2 + (int)roll(r, 3) : 16);
             break;
         case 1:
         case 2: snprintf(text, sizeof text, "reorder(%s,%s)", a, b); break;
@@ -82,7 +83,10 @@ static void draw_schedule(sp_special *s, sp_special_nest *n, sp_rng *r)
         case 6: snprintf(text, sizeof text, "precompute(%s)", a); break;
         case 7: snprintf(text, sizeof text, "bound(%s,%lld)", x->name, (long long)x->size); break;
         case 12:
-        case 13: snprintf(text, sizeof text, "cache(%s,%s)", s->operand[u->operand].name, a); break;
+        case 13:
+            snprintf(text, sizeof text, roll(r, 2) ? "cache(%s,%s)" : "cache(%s,%s,scratch)",
+                     s->operand[u->operand].name, a);
+            break;
         case 9: snprintf(text, sizeof text, "pos(%s,p%d)", a, step); break;
         case 10:
         case 11: snprintf(text, sizeof text, "fuse(%s,%s,f%d)", a, b, step); break;

@@ -350,6 +350,21 @@ static void every_rule_of_schedules(void **state)
         {"C(n,m) = X(k,m)*A(n,k)", "csr", "bound(k,64); reorder(m,n,k); vectorize(m); cache(X,m)",
          "in vectors would be outside of the tile"},
         {"y(i) = A(i,j)*X(i+j)", "csr", "bound(j,9); cache(X,i)", "an index of it is a sum"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr",
+         "split(k,a,b,32); reorder(a,b,i,j); cache(B,a,scratch); vectorize(b,2); threads(i)", NULL},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(k,a,b,32); reorder(a,b,i,j); cache(B,a,stack)",
+         "say cache(B,a) or cache(B,a,scratch)"},
+        {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(k,a,b,8); reorder(a,b,i,j); cache(B,a,scratch)",
+         "cut by 16 or a multiple"},
+        {"C(i,k) = A(i,j)*B(k,j)", "csr", "split(k,a,b,16); reorder(a,i,j,b); cache(B,a,scratch)",
+         "cut by 16 or a multiple"},
+        {"C(i,k) = A(i,j)*X(l,j,k)", "csr", "split(k,a,b,16); reorder(a,i,j,l,b); cache(X,a,scratch)",
+         "nothing says how many values"},
+        {"C(i,k) = A(i,j)*X(j,k)*Y(j,k)", "csr",
+         "split(k,a,b,16); reorder(a,b,i,j); cache(X,a,scratch); cache(Y,a,scratch)",
+         "lies in scratch already"},
+        {"C(i,k) = A(i,j)*X(j,k)", "csr",
+         "bound(j,1048576); split(k,a,b,32); reorder(a,b,i,j); cache(X,a,scratch)", "more than 16777216"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(k,8); reorder(i,j,k); unroll(k)", NULL},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(z,8)", "no index 'z'"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "bound(k,0)", "no whole number from 1"},
@@ -420,6 +435,10 @@ static const struct {
      "C(n,m) = X(m,k)*A(n,k)",
      {"A", "csr"},
      "bound(k,64); split(m,a,b,16); reorder(a,n,k,b); cache(X,a); vectorize(b)"},
+    {"strips",
+     "C(i,k) = A(i,j)*B(j,k)",
+     {"A", "csr"},
+     "split(k,k0,k1,32); reorder(k0,k1,i,j); vectorize(k1,2); cache(B,k0,scratch); threads(k0)"},
     {"sddmm_apart",
      "C(i,j) = S(i,j)*A(i,k)*B(j,k)",
      {"S", "csr", "C", "csr"},
@@ -726,6 +745,52 @@ static void tiles_of_operands(void **state)
                   "cache(Y,c); vectorize(f)");
 }
 
+/* Strips in scratch, on one thread and on several: columns that are no whole strip, rows that are cut as well. */
+static void tiles_in_scratch(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = {
+        "split(k,a,b,32); reorder(a,b,i,j); vectorize(b,2); cache(B,a,scratch); threads(i)",
+        "split(k,a,b,32); reorder(a,b,i,j); vectorize(b,1); cache(B,a,scratch); threads(a)",
+        "split(k,a,b,16); split(i,c,d,5); reorder(a,c,d,j,b); vectorize(b); cache(B,a,scratch)",
+        "bound(j,43); split(k,a,b,16); reorder(a,b,i,j); vectorize(b); cache(B,a,scratch)"};
+    for (size_t i = 0; i < SP_COUNT(schedules); i++)
+        run_scheduled(sp_target_best(SP_DEVICE_CPU), 3, "C(i,k) = A(i,j)*B(j,k)",
+                      (const char *const[]){"A", i % 2 ? "coo" : "csr", NULL}, schedules[i]);
+    run_scheduled(sp_target_best(SP_DEVICE_CPU), 3, "C(i,k) = X(i,j)*Y(j,k)", NULL,
+                  "split(j,c,d,8); split(k,e,f,16); reorder(c,e,i,d,f); cache(Y,e,scratch); vectorize(f)");
+}
+
+/* A matrix of features that the L2 cache does not hold, whose rows are read often, is gone through in strips that it holds; else not. */
+static void strips_by_default(void **state)
+{
+    (void)state;
+    sp_rng r = sp_rng_seed(6);
+    const sp_target target = sp_target_best(SP_DEVICE_CPU);
+    const int64_t rows = (int64_t)sp_cpu_info()->l2 / (4 * 32);
+    if (!rows) skip();
+    for (int often = 0; often < 2; often++) {
+        special_case c = {.s = expression("C(i,k) = A(i,j)*B(j,k)", (const char *const[]){"A", "csr", NULL})};
+        sp_text text;
+        ok(sp_special_size(c.s, "i", 3));
+        ok(sp_special_size(c.s, "j", rows));
+        ok(sp_special_size(c.s, "k", 71));
+        sp_special_count(c.s, sp_special_find(c.s, "A"), often ? 16 * rows : rows);
+        ok(sp_special_sized(c.s));
+        ok(sp_special_lower(c.s));
+        ok(sp_special_schedule(c.s, NULL, target));
+        sp_text_init(&text, cx);
+        sp_special_print(c.s, &text);
+        assert_int_equal(!!strstr(sp_text_str(&text), "scratch_B"), often);
+        sp_text_free(&text);
+        make_operands(&c, &r, 5);
+        ok(sp_special_build(c.s, c.operand, target, &c.kernel));
+        ok(sp_special_run(&c.kernel, NULL));
+        compare_case(&c, "strips");
+        end_case(&c);
+    }
+}
+
 /* Rows that are cut wherever they end, and pieces of them, on one thread and on several: the same answers. */
 static void pieces_of_positions(void **state)
 {
@@ -877,6 +942,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(nests_in_one_function, enter, leave),
         cmocka_unit_test_setup_teardown(last_blocks_and_infinity, enter, leave),
         cmocka_unit_test_setup_teardown(tiles_of_operands, enter, leave),
+        cmocka_unit_test_setup_teardown(tiles_in_scratch, enter, leave),
+        cmocka_unit_test_setup_teardown(strips_by_default, enter, leave),
         cmocka_unit_test_setup_teardown(memory_that_fails, enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
