@@ -59,6 +59,9 @@ static inline const sp_special_use *sp_special_target(const sp_special_nest *n)
 /* A loop over positions that is cut into ranges, and the loop that counts them, each from the other; -1: there is none. */
 int sp_special_counter(const sp_special_nest *n, int segment);
 int sp_special_counted(const sp_special_nest *n, int counter);
+/* Does loop `at` go over coordinates that come again, one behind the other, and the next over the one position below each (coo)? Then it goes over runs of equal ones, and
+ * the next over the positions of a run. */
+bool sp_special_runs(const sp_special_nest *n, int at);
 /* Is the sum of the loops from `at` on kept in registers, each with a place? The first such `at`. */
 int sp_special_sums(const sp_special *s, const sp_special_nest *n);
 /* The use whose pattern the result has and in whose positions it is stored: needed, with the same indices; -1: none. */

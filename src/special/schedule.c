@@ -543,7 +543,7 @@ static const char *gather_refused(const sp_special *s, const sp_special_nest *n,
     const sp_format *f = n->use[l->use].format;
     const sp_level *v = &f->level[l->level];
     if (l->level + 1 != f->n || v->crd_bits || sp_level_shares(f, l->level) != 1 ||
-        (v->kind != SP_LEVEL_COMPRESSED && v->kind != SP_LEVEL_PACKED) ||
+        (v->kind != SP_LEVEL_COMPRESSED && v->kind != SP_LEVEL_PACKED && !sp_special_runs(n, at - 1)) ||
         (v->crd != SPARTA_I32 && v->crd != SPARTA_U16 && v->crd != SPARTA_U8) || l->digit.modulus ||
         l->digit.weight != 1)
         return "its positions are lanes of a last level with whole coordinates of i32, u16 or u8 alone";

@@ -230,6 +230,20 @@ sparta_status sp_special_dtype(sp_special *s, const char *operand, sparta_dtype 
     return SPARTA_OK;
 }
 
+bool sp_special_runs(const sp_special_nest *n, int at)
+{
+    if (at < 0 || at + 1 >= n->loops) return false;
+    const sp_special_loop *l = &n->loop[at], *in = &n->loop[at + 1];
+    if (l->over != SP_OVER_SEGMENT || in->over != SP_OVER_SEGMENT || in->use != l->use ||
+        in->level != l->level + 1 || l->digit.index < 0 || l->range || l->caches || in->range)
+        return false;
+    const sp_level *v = &n->use[l->use].format->level[l->level], *below = v + 1;
+    for (int p = 0; p < n->loops; p++)
+        if (n->loop[p].over == SP_OVER_PIECES) return false;
+    return v->kind == SP_LEVEL_COMPRESSED && (v->properties & SP_PROP_NONUNIQUE) &&
+           below->kind == SP_LEVEL_SINGLETON;
+}
+
 void sp_special_count(sp_special *s, int operand, int64_t count)
 {
     s->operand[operand].count = count;

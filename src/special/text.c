@@ -581,6 +581,28 @@ static void turns(const writer *from, int at, const char *first, const char *las
     }
 }
 
+/* Positions with the same coordinate, one behind the other, are a run: it is one row of the result, whose sum stays in registers. Where coordinates ascend, its end is
+ * looked for 16 at a time first. */
+static void runs_loop(writer *w, int at, const char *first, const char *last, const char *q,
+                      const char *coordinate)
+{
+    const sp_special_loop *l = &w->n->loop[at];
+    const bool ascends = !(w->n->use[l->use].format->level[l->level].properties & SP_PROP_NONORDERED);
+    char name[48], run[64], far[80], own[160], next[160];
+    sp_write_name(w, l->use, name);
+    snprintf(run, sizeof run, "%s_run%d", name, l->level);
+    snprintf(far, sizeof far, "(%s + 15)", run);
+    OPEN(w, "for (long %s = %s, %s, end%d = %s; %s < end%d; %s = %s)", q, first, run, at, last, q, at, q,
+         run);
+    LINE(w, "%s = %s + 1;", run, q);
+    sp_write_coordinate(w, l->use, l->level, w->at[l->use], q, own);
+    sp_write_coordinate(w, l->use, l->level, w->at[l->use], far, next);
+    if (ascends) LINE(w, "while (%s + 16 <= end%d && %s == %s) %s += 16;", run, at, next, own, run);
+    sp_write_coordinate(w, l->use, l->level, w->at[l->use], run, next);
+    LINE(w, "while (%s < end%d && %s == %s) %s++;", run, at, next, own, run);
+    at_position(w, at, q, coordinate);
+}
+
 /* Does search `m` inside of loop `at` look for the very coordinates that the loop goes over, in segments that are known outside of it, both ascending? */
 static bool goes_along(const writer *w, int at, int m)
 {
@@ -626,6 +648,7 @@ static void segment_loop(const writer *from, int at)
     w.opened = 0;
     begin_cursors(&w, at);
     sp_write_segment(name, u->format, l->level, w.at[l->use], begin, end);
+    if (sp_special_runs(w.n, at - 1)) snprintf(end, sizeof end, "%s_run%d", name, l->level - 1);
     bounds(&w, at, begin, end, "1", first, last);
     cut(&w, at, first, last);
     if (u->format->level[l->level].kind == SP_LEVEL_BITMAP) {
@@ -635,6 +658,8 @@ static void segment_loop(const writer *from, int at)
         turns(&w, at, first, last, q, w.value[at]);
     } else if (l->range) {
         in_range(&w, at, begin, end, q);
+    } else if (sp_special_runs(w.n, at)) {
+        runs_loop(&w, at, first, last, q, w.value[at]);
     } else {
         OPEN(&w, "for (long %s = %s, end%d = %s; %s < end%d; %s++)", q, first, at, last, q, at, q);
         at_position(&w, at, q, w.value[at]);

@@ -257,7 +257,8 @@ static void every_rule_of_schedules(void **state)
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); pos(b,p)", "one range at a time"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); fuse(i,a,f)", "goes over ranges"},
         {"y(i) = A(i,j)*x(j)", "bitmap", "vectorize(j)", "bits are found"},
-        {"y(i) = A(i,j)*x(j)", "coo", "vectorize(j)", "of a last level"},
+        {"y(i) = A(i,j)*x(j)", "coo", "vectorize(j)", NULL},
+        {"y(i) = A(i,j)*x(j)", "csr, crd=i64", "vectorize(j)", "of a last level"},
         {"y(i) = A(i,j)*x(j)*b(i)", "csr", "vectorize(j)", "with its index last"},
         {"y(i) = A(i,j)*x(j,i)", "csr", "vectorize(j)", "with its index last"},
         {"y(i) = A(i,j)*x(j,j)", "csr", "vectorize(j)", "index once"},
@@ -414,6 +415,7 @@ static const struct {
 } golden[] = {
     {"spmm_csr", "C(i,k) = A(i,j)*B(j,k)", {"A", "csr"}, NULL},
     {"spmm_csc", "C(i,k) = A(i,j)*B(j,k)", {"A", "csc"}, NULL},
+    {"spmm_coo", "C(i,k) = A(i,j)*B(j,k)", {"A", "coo"}, NULL},
     {"spmm_dia", "C(i,k) += A(i,j)*B(j,k)", {"A", "dia"}, NULL},
     {"spmv_csr", "y(i) = A(i,j)*x(j) + b(i); y(i) = relu(y(i))", {"A", "csr"}, NULL},
     {"sddmm_csr", "C(i,j) = S(i,j)*A(i,k)*B(j,k)", {"S", "csr", "C", "csr"}, NULL},
@@ -508,9 +510,10 @@ static void long_rows(void **state)
     (void)state;
     static const char *const texts[] = {"y(i) = A(i,j)*x(j)", "m(i) = largest(A(i,j))",
                                         "m(i) = smallest(A(i,j)*x(j))"};
-    for (size_t i = 0; i < SP_COUNT(texts); i++)
-        run_scheduled(sp_target_best(SP_DEVICE_CPU), 300, texts[i], (const char *const[]){"A", "csr", NULL},
-                      NULL);
+    static const char *const formats[] = {"csr", "coo"};
+    for (size_t i = 0; i < SP_COUNT(texts) * SP_COUNT(formats); i++)
+        run_scheduled(sp_target_best(SP_DEVICE_CPU), 300, texts[i / 2],
+                      (const char *const[]){"A", formats[i % 2], NULL}, NULL);
 }
 
 /* Stored coordinates a range at a time: from where the range before ended, or from a search on; more ranges than one in either index, the last cut short. */
