@@ -9,6 +9,7 @@ the machine may have others on it. One product is compared with SciPy's before a
 """
 
 import argparse
+import ctypes
 import datetime
 import json
 import os
@@ -47,9 +48,49 @@ def random_matrix(n, density, seed):
     return scipy.sparse.random(n, n, density, "csr", np.float32, np.random.default_rng(seed))
 
 
+READING = """
+/* What there is to reach: the rows of B that a product reads, in its order, and nothing else. WIDTH columns at a time, two rows in flight. */
+typedef float vec __attribute__((vector_size(64), aligned(4), may_alias));
+#define READ(WIDTH) \\
+static float read##WIDTH(const int *crd, long n, const float *b, long columns) { \\
+    vec sum[2 * WIDTH / 16] = {0}; \\
+    for (long k = 0; k < columns; k += WIDTH) \\
+        for (long p = 0; p + 2 <= n; p += 2) \\
+            for (int r = 0; r < 2; r++) \\
+                for (int v = 0; v < WIDTH / 16; v++) sum[r * WIDTH / 16 + v] += *(const vec *)(b + crd[p + r] * columns + k + 16 * v); \\
+    for (int v = 1; v < 2 * WIDTH / 16; v++) sum[0] += sum[v]; \\
+    return sum[0][0]; \\
+}
+READ(32)
+READ(64)
+READ(128)
+float reading(const int *crd, long n, const float *b, long columns, long width) {
+    return width == 32 ? read32(crd, n, b, columns) : width == 64 ? read64(crd, n, b, columns) : read128(crd, n, b, columns);
+}
+"""
+
+
+def l2_bytes():
+    said = subprocess.run(["getconf", "LEVEL2_CACHE_SIZE"], capture_output=True, text=True).stdout.strip()
+    return int(said) if said.isdigit() and int(said) else 1 << 20
+
+
 class Bench:
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
+        self.facts = {}  # of each section what `wanted` asks for
+        source, library = os.path.join(folder, "reading.c"), os.path.join(folder, "reading.so")
+        with open(source, "w") as f:
+            f.write(READING)
+        subprocess.run([os.environ.get("CC", "cc"), "-O3", "-march=native", "-shared", "-fPIC", "-o", library, source], check=True)
+        self.library = ctypes.CDLL(library)
+        self.library.reading.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
+        self.library.reading.restype = ctypes.c_float
+
+    def reading(self, a, x):
+        """Calls that read the rows of x that a product with a reads, by the widths that divide them."""
+        crd = np.ascontiguousarray(a.indices, np.int32)
+        return [lambda w=w: self.library.reading(crd.ctypes.data, crd.size, x.ctypes.data, x.shape[1], w) for w in (32, 64, 128) if x.shape[1] % w == 0]
 
     def file(self, name, a):
         path = os.path.join(self.folder, name + (".npy" if isinstance(a, np.ndarray) else ".npz"))
@@ -104,18 +145,21 @@ def ratio(peer, ours):
 
 
 def products(b, a, features):
-    """SpMM of the graph, as csr and as hyb, and what of memory csr reads: a row of B for each edge, A once, C once."""
-    yield "| features | B, MB | csr, us | Gop/s | rows of B, GB/s | SciPy | torch CSR | hyb(1,5) | hyb / csr |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    """SpMM of the graph, as csr and as hyb; and a loop that only reads the rows of B that it reads, as they lie."""
+    yield "| features | B, MB | csr, us | Gop/s | rows of B, GB/s | of reading alone | SciPy | torch CSR | hyb(1,5) | hyb / csr |"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     t = as_torch(a)
     for k in features:
         x = np.random.default_rng(k).standard_normal((a.shape[1], k), dtype=np.float32)
         dense = torch.from_numpy(x)
         given = ["--input", "A=" + b.file("graph", a), "--dim", f"k={k}"]
-        us, theirs, torches = b.row(SPMM, ["--format", "A=csr", *given], lambda x=x: a @ x, lambda dense=dense: t @ dense)
+        us, theirs, torches, *reads = b.row(SPMM, ["--format", "A=csr", *given], lambda x=x: a @ x, lambda dense=dense: t @ dense, *b.reading(a, x))
         hyb = b.row(SPMM, ["--format", "A=hyb(1,5)", "--limit", "20", *given])[0]
-        read = 4 * k * a.nnz
-        yield f"| {k} | {x.nbytes / 1e6:.1f} | {us:.0f} | {2e-3 * a.nnz * k / us:.1f} | {read / us / 1e3:.0f} | {ratio(theirs, us)} | {ratio(torches, us)} | {hyb:.0f} | {hyb / us:.2f} |"
+        rate, share = 4e-3 * k * a.nnz / us, min(reads) / us
+        b.facts.setdefault("products", []).append((k, x.nbytes, theirs / us, torches / us, share, min(theirs, torches) / min(reads)))
+        yield f"| {k} | {x.nbytes / 1e6:.1f} | {us:.0f} | {2e-3 * a.nnz * k / us:.1f} | {rate:.0f} | {100 * share:.0f} % | {ratio(theirs, us)} | {ratio(torches, us)} | {hyb:.0f} | {hyb / us:.2f} |"
+    yield ""
+    yield "Reading alone: a loop in C that adds up the rows of B which the edges name, in their order, as they lie in B, 32, 64 or 128 columns at a time, the best of these. More than 100 %: ours reads strips of B that were copied to lie side by side and stay in L2, each row of which comes from there."
 
 
 def samples(b, a, features):
@@ -127,6 +171,7 @@ def samples(b, a, features):
         x, y = (torch.from_numpy(rng.standard_normal((a.shape[0], k), dtype=np.float32)) for _ in range(2))
         words = ["--format", "S=csr", "--format", "C=csr", "--input", "S=" + b.file("graph", a), "--dim", f"k={k}"]
         us, theirs = b.row(SDDMM, words, lambda x=x, y=y: torch.sparse.sampled_addmm(t, x, y.t(), beta=0.0))
+        b.facts.setdefault("samples", []).append(theirs / us)
         yield f"| {k} | {us:.0f} | {2e-3 * a.nnz * k / us:.1f} | {ratio(theirs, us)} |"
 
 
@@ -148,6 +193,7 @@ def formats(b, quick):
             us, theirs, torches = b.row(SPMM, [*given, "--dim", "k=128"], lambda peer=peer: peer @ x, lambda t=t: t @ dense)
             one, ours_v, torch_v = b.row(SPMV, given, lambda peer=peer: peer @ v, lambda t=t: t @ vector)
             base = base or us
+            b.facts.setdefault("formats", []).append((text if name == "scattered" else f"{text} of diagonals", base / us, theirs / us, torches / us, ours_v / one, torch_v / one))
             yield f"| {name} | `{text}` | {us:.0f} | {base / us:.2f} | {ratio(theirs, us)} | {ratio(torches, us)} | {one:.1f} | {ratio(ours_v, one)} | {ratio(torch_v, one)} |"
 
 
@@ -181,6 +227,7 @@ def streams(b, quick):
         ):
             us, theirs = b.row(expr, [w for s in sizes for w in ("--dim", s)], call)
             rate = 4e-3 * count / us
+            b.facts.setdefault("streams", []).append((expr, where, rate / copy))
             yield f"| {where}, {4 * n / 2**20:.2f} MB each | `{expr}` | {us:.1f} | {rate:.0f} | {100 * rate / copy:.0f} % | {ratio(theirs, us)} |"
 
 
@@ -197,7 +244,32 @@ def compiles(b):
                 os.environ["XDG_CACHE_HOME"] = cache
                 best = min(best, b.sparta("bench", expr, words + ["--limit", "100"])["compile_ms"])
         del os.environ["XDG_CACHE_HOME"]
+        b.facts.setdefault("compiles", []).append((text, best))
         yield f"| `{expr}` | `{text}` | {best:.0f} |"
+
+
+def listed(rows):
+    """`a` 1.2x, `b` 1.9x; or none."""
+    return ", ".join(rows) or "none"
+
+
+def wanted(b):
+    """What issue and design asked for, and which rows of the tables above fall short of it."""
+    facts, l2 = b.facts, l2_bytes()
+    inside = [f for f in facts["products"] if f[1] <= l2]
+    beyond = [f for f in facts["products"] if f[1] > l2]
+    for k, _, theirs, torches, share, most in inside:
+        yield f"- The graph where its features fit L2 ({k}): 3x asked; {theirs:.1f}x of SciPy, {torches:.1f}x of torch, at {100 * share:.0f} % of reading alone, which by itself is {most:.1f}x of the better peer."
+    if beyond:
+        short = [f"{k} features {100 * share:.0f} %" for k, _, _, _, share, _ in beyond if share < 0.8]
+        yield f"- Beyond L2, 80 % of the bandwidth asked: {100 * min(f[4] for f in beyond):.0f} to {100 * max(f[4] for f in beyond):.0f} % of reading alone; below it: {listed(short)}. Of torch {min(f[3] for f in beyond):.1f} to {max(f[3] for f in beyond):.1f}x."
+    yield f"- Samples against torch, no number asked: {min(facts['samples']):.2f} to {max(facts['samples']):.2f}x."
+    rows = facts["formats"]
+    for column, what in ((2, "by 128 columns, SciPy"), (3, "by 128 columns, torch CSR"), (4, "by a vector, SciPy"), (5, "by a vector, torch CSR")):
+        yield f"- Formats without a template {what}: 2x asked; below it: {listed([f'`{r[0]}` {r[column]:.2f}x' for r in rows if r[column] < 2])}."
+    yield f"- At least half of csr's rate by 128 columns; below it: {listed([f'`{r[0]}` {r[1]:.2f}' for r in rows if r[1] < 0.5])}."
+    yield f"- Element by element and sums: 80 % of a copy's rate asked; below it: {listed([f'`{e}` in {w} {100 * r:.0f} %' for e, w, r in facts['streams'] if r < 0.8])}."
+    yield f"- Cold compile: 250 ms asked; above it: {listed([f'`{t}` {ms:.0f} ms' for t, ms in facts['compiles'] if ms > 250])}."
 
 
 def machine():
@@ -232,6 +304,7 @@ def page(b):
         ("Three dimensions", tensors(b, quick)),
         ("Dense: element by element, and sums", streams(b, quick)),
         ("Cold compile, sizes of 64", compiles(b)),
+        ("What was wanted", wanted(b)),
     )
     for title, lines in parts:
         yield ""
