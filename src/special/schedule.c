@@ -110,6 +110,7 @@ static bool counts_ranges(const sp_special_loop *l)
 
 /* ------------------------------------------------------------------ tiles */
 static const char *vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
+static bool on_diagonal(const sp_special *s, const sp_special_nest *n, int index);
 
 /* Tiles that begin inside of loop `at` have a size, and lanes that need one lie inside of it. */
 static sparta_status check_tiles(const work *w, int at)
@@ -122,7 +123,9 @@ static sparta_status check_tiles(const work *w, int at)
         if (refused)
             REFUSE(w, "%s would be cached in %s, and %s", w->s->operand[w->n->use[u].operand].name, l->name,
                    refused);
-        if (l->bind != SP_BIND_VECTOR || sp_special_cached(w->n, u) < 0) continue;
+        if (l->bind != SP_BIND_VECTOR ||
+            (sp_special_cached(w->n, u) < 0 && !on_diagonal(w->s, w->n, l->digit.index)))
+            continue;
         refused = vector_refused(w->s, w->n, at, why);
         if (refused) REFUSE(w, "%s would be in vectors, and %s", l->name, refused);
     }
@@ -485,6 +488,8 @@ static bool on_diagonal(const sp_special *s, const sp_special_nest *n, int index
 static const char *vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160])
 {
     const sp_special_loop *l = &n->loop[at];
+    int diagonal;
+    bool ahead;
     if (l->over != SP_OVER_COUNT) return "it goes over stored positions, which are no lanes";
     if (counts_ranges(l)) return "it counts ranges";
     if (l->digit.weight != 1) return "it goes in steps of more than one";
@@ -493,7 +498,8 @@ static const char *vector_refused(const sp_special *s, const sp_special_nest *n,
         if (n->loop[i].bind == SP_BIND_UNROLL && n->loop[i].over == SP_OVER_SEGMENT)
             return "stored positions are unrolled, with sums of their own";
     }
-    for (int u = 0; u < n->uses; u++) {
+    const bool slides = sp_special_slides(s, n, at, &diagonal, &ahead) >= 0;
+    for (int u = 0; u < n->uses && !slides; u++) {
         const sp_special_operand *o = &s->operand[n->use[u].operand];
         const int cached = sp_special_cached(n, u);
         if (((cached >= 0 && cached < at) || unit(s, &n->use[u], l->digit)) &&
@@ -502,7 +508,7 @@ static const char *vector_refused(const sp_special *s, const sp_special_nest *n,
         snprintf(why, 160, "elements of %s do not lie side by side along it", o->name);
         return why;
     }
-    if (on_diagonal(s, n, l->digit.index)) return "a diagonal depends on it";
+    if (!slides && on_diagonal(s, n, l->digit.index)) return "a diagonal depends on it";
     for (int p = 0; p < n->loops; p++)
         if (sp_special_cuts(n, p, at) && (sp_special_same(l->digit, n->loop[p].outer) ||
                                           (l->digit.modulus && n->loop[p].outer.index != l->digit.index)))
@@ -983,8 +989,11 @@ static int best_vector(const sp_special *s, const sp_special_nest *n)
         const int64_t extent = sp_special_extent(n->loop[i].digit);
         int uses = 0;
         for (int u = 0; u < n->uses - 1; u++) uses += sp_special_uses(s, &n->use[u], n->loop[i].digit.index);
-        const int rank = (!extent || extent >= 16 ? 8 : 0) +
-                         (sp_special_in_result(s, n, n->loop[i].digit.index) ? 4 : 0) + SP_MIN(uses, 3);
+        const int rank = on_diagonal(s, n, n->loop[i].digit.index)
+                             ? 8 /* where nothing else is */
+                             : (!extent || extent >= 16 ? 8 : 0) +
+                                   (sp_special_in_result(s, n, n->loop[i].digit.index) ? 4 : 0) +
+                                   SP_MIN(uses, 3);
         if (rank > best_rank && (rank & 8)) best = i, best_rank = rank;
     }
     return best;
@@ -1236,6 +1245,11 @@ static sparta_status say_default(const sp_special *s, const sp_special_nest *n, 
     if (vector < 0) say_tiles(s, n, out, &done);
     if (!done) say_columns(s, n, vector, target, out, &done);
     if (!done) say_strips(s, n, vector, target, out, &done);
+    if (!done && vector >= 0 && on_diagonal(s, n, n->loop[vector].digit.index)) {
+        done = true;
+        sp_text_printf(out, "vectorize(%s,%d)", n->loop[vector].name,
+                       vectors_at_once(s, n, vector, target, 4));
+    }
     if (done) return say_threads(s, n, out);
     const bool along = vector >= 0 && goes_first(s, n, vector);
     bool unrolled[SP_SPECIAL_LOOPS] = {false};

@@ -1,5 +1,6 @@
 /* Formats and sizes of operands, and what there is to know of one access. */
 #include "special/inside.h"
+#include "special/known.h"
 #include "format/walk.h"
 #include <stdio.h>
 #include <string.h>
@@ -242,6 +243,52 @@ bool sp_special_runs(const sp_special_nest *n, int at)
         if (n->loop[p].over == SP_OVER_PIECES) return false;
     return v->kind == SP_LEVEL_COMPRESSED && (v->properties & SP_PROP_NONUNIQUE) &&
            below->kind == SP_LEVEL_SINGLETON;
+}
+
+/* Row-major with neither index but as its last one, alone; or what stores the diagonals, one element of each side by side. */
+static bool lies_along(const sp_special *s, const sp_special_use *u, int from, int to, bool result)
+{
+    if (u->needed) {
+        const sp_special_digit d = sp_special_level_digit(s, u, u->format->n - 1);
+        return u->format->n == 2 && sp_special_level_dense(u, 1) && d.index == from && !d.modulus &&
+               d.weight == 1;
+    }
+    const sp_special_operand *o = &s->operand[u->operand];
+    bool any = false;
+    for (int x = 0; x < 2; x++) any |= sp_special_uses(s, u, x ? from : to);
+    if (!any) return true;
+    if (o->stored || (result && sp_special_uses(s, u, to))) return false;
+    for (int d = 0; d < o->rank; d++) {
+        const sp_nest_axis *a = &s->access[u->access].axis[d];
+        const int plain = sp_special_plain(a);
+        for (int t = 0; t < a->n; t++)
+            if ((a->term[t].loop == from || a->term[t].loop == to) && (d < o->rank - 1 || plain < 0))
+                return false;
+    }
+    return true;
+}
+
+int sp_special_slides(const sp_special *s, const sp_special_nest *n, int at, int *diagonal, bool *ahead)
+{
+    const sp_special_loop *l = &n->loop[at];
+    int to = -1, dim, other;
+    if (l->over != SP_OVER_COUNT || l->digit.index < 0 || l->digit.modulus || l->digit.weight != 1) return -1;
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].over == SP_OVER_PIECES) return -1;
+    for (int u = 0; u < n->uses; u++) {
+        if (!n->use[u].needed) continue;
+        if (to >= 0 || !sp_special_diagonal(s, &n->use[u], 0, &dim, &other) ||
+            n->use[u].format->level[0].map != SP_MAP_SUB ||
+            (dim != l->digit.index && other != l->digit.index))
+            return -1;
+        *diagonal = sp_special_loop_of(n, u, 0);
+        *ahead = other == l->digit.index;
+        to = *ahead ? dim : other;
+        if (*diagonal < 0 || *diagonal > at || n->loop[*diagonal].over != SP_OVER_SEGMENT) return -1;
+    }
+    for (int u = 0; u < n->uses && to >= 0; u++)
+        if (!lies_along(s, &n->use[u], l->digit.index, to, u == n->uses - 1)) return -1;
+    return to;
 }
 
 void sp_special_count(sp_special *s, int operand, int64_t count)

@@ -453,6 +453,22 @@ static void in_range(const writer *from, int at, const char *begin, const char *
     sp_write_close(&w);
 }
 
+/* Lanes along one end of a diagonal stay where the other end is inside. */
+static void slide(const writer *w, int at, char first[SP_WRITE_SHARE], char last[SP_WRITE_SHARE])
+{
+    int diagonal;
+    bool ahead;
+    char was[2][SP_WRITE_SHARE];
+    const int to = sp_special_slides(w->s, w->n, at, &diagonal, &ahead);
+    if (to < 0) return;
+    memcpy(was[0], first, sizeof was[0]);
+    memcpy(was[1], last, sizeof was[1]);
+    snprintf(first, SP_WRITE_SHARE, "max_of(%.*s, %s%s)", SP_WRITE_EXTENT, was[0], ahead ? "-" : "",
+             w->value[diagonal]);
+    snprintf(last, SP_WRITE_SHARE, "min_of(%.*s, n_%s %c %s)", SP_WRITE_EXTENT, was[1], w->s->index[to].name,
+             ahead ? '-' : '+', w->value[diagonal]);
+}
+
 static void vector_loops(const writer *from, int at)
 {
     writer w = *from;
@@ -464,6 +480,7 @@ static void vector_loops(const writer *from, int at)
     sp_write_vector_extent(&w, l->digit, end);
     bounds(&w, at, "0", end, unit, first, last);
     cut(&w, at, first, last);
+    slide(&w, at, first, last);
     sp_write_block(&w);
     LINE(&w, "const long end_%s = %s;", k, last);
     LINE(&w, "long %s = %s;", k, first);

@@ -458,6 +458,14 @@ static void complete(writer *w, int index)
     if (want) snprintf(w->index[index], sizeof w->index[0], "%s", name);
 }
 
+/* Is an index in lanes? Then its loop stays where the other end of a diagonal is inside as well. */
+static bool lanes_along(const writer *w, int index)
+{
+    for (int l = 0; l < w->n->loops; l++)
+        if (w->n->loop[l].bind == SP_BIND_VECTOR && w->n->loop[l].digit.index == index) return true;
+    return false;
+}
+
 /* One end of a diagonal from the other. */
 static bool derive(writer *w, int use)
 {
@@ -478,7 +486,7 @@ static bool derive(writer *w, int use)
             LINE(w, "const long %s = %s + %s;", name, x, d);
         else
             LINE(w, "const long %s = %s - %s;", name, x, d);
-        OPEN(w, "if (%s >= 0 && %s < n_%s)", name, name, name);
+        if (!lanes_along(w, from)) OPEN(w, "if (%s >= 0 && %s < n_%s)", name, name, name);
         snprintf(w->index[to], sizeof w->index[0], "%s", name);
         w->complete[to] = true;
         return true;
@@ -489,9 +497,14 @@ static bool derive(writer *w, int use)
 static bool in_lanes(const writer *w, int use)
 {
     if (w->gathered) return true; /* schedule.c: every operand has the index */
-    for (int l = 0; l < w->n->loops; l++)
-        if (w->n->loop[l].bind == SP_BIND_VECTOR)
-            return sp_special_uses(w->s, &w->n->use[use], w->n->loop[l].digit.index);
+    for (int l = 0; l < w->n->loops; l++) {
+        int diagonal;
+        bool ahead;
+        if (w->n->loop[l].bind != SP_BIND_VECTOR) continue;
+        const int other = sp_special_slides(w->s, w->n, l, &diagonal, &ahead);
+        return sp_special_uses(w->s, &w->n->use[use], w->n->loop[l].digit.index) ||
+               (other >= 0 && sp_special_uses(w->s, &w->n->use[use], other));
+    }
     return false;
 }
 static bool has_vectors(const writer *w)

@@ -385,7 +385,11 @@ static void every_rule_of_schedules(void **state)
         {"C(i,k) = A(i,j)*B(j,k)", "bsr(4,2)", "tensorize(i1,j0,k)", "no sum over a fixed number"},
         {"C(i,k) = A(i,j)*B(j,k)", "bsr(4,2)", "tensorize(j1,i1,k)", "does not have j1 and k"},
         {"C(i,k) = A(i,j)*B(k,j)", "bsr(4,2)", "tensorize(i1,j1,k)", "elements of B do not lie side by side"},
-        {"y(i) = A(i,j)*x(j)", "dia", "vectorize(i)", "do not lie side by side"},
+        {"y(i) = A(i,j)*x(j)", "dia", "vectorize(i)", NULL},
+        {"y(i) = A(i,j)*x(j)", "dia", "reorder(i,A_0); vectorize(i)", "do not lie side by side"},
+        {"y(i) = A(i,j)*x(j)", "dia", "vectorize(i); reorder(i,A_0)", "do not lie side by side"},
+        {"y(j) = A(i,j)*x(i)", "dia", "vectorize(i)", "do not lie side by side"},
+        {"y(i) = A(i,j)*x(j)*z(2*i)", "dia", "vectorize(i)", "do not lie side by side"},
         {"y(i) = A(i,j)*x(j)", "dia", "split(i,a,b,4); reorder(a,A_0,b); unroll(b)",
          "a diagonal depends on it"},
         {"C(i,j) = max(A(i,j),X(i,j))", "csr", "vectorize(j)", "elements of A do not lie side by side"},
@@ -417,6 +421,7 @@ static const struct {
     {"spmm_csc", "C(i,k) = A(i,j)*B(j,k)", {"A", "csc"}, NULL},
     {"spmm_coo", "C(i,k) = A(i,j)*B(j,k)", {"A", "coo"}, NULL},
     {"spmm_dia", "C(i,k) += A(i,j)*B(j,k)", {"A", "dia"}, NULL},
+    {"spmv_dia", "y(i) = A(i,j)*x(j)", {"A", "dia"}, NULL},
     {"spmv_csr", "y(i) = A(i,j)*x(j) + b(i); y(i) = relu(y(i))", {"A", "csr"}, NULL},
     {"sddmm_csr", "C(i,j) = S(i,j)*A(i,k)*B(j,k)", {"S", "csr", "C", "csr"}, NULL},
     {"strip_panel", "y(m,n) = x(m,k)*w(n,k)", {"w", "cv(2)", "x", "panel", "y", "panel"}, NULL},
@@ -514,6 +519,19 @@ static void long_rows(void **state)
     for (size_t i = 0; i < SP_COUNT(texts) * SP_COUNT(formats); i++)
         run_scheduled(sp_target_best(SP_DEVICE_CPU), 300, texts[i / 2],
                       (const char *const[]){"A", formats[i % 2], NULL}, NULL);
+}
+
+/* Lanes along diagonals, of matrices with more rows than columns and the other way round, by one thread and by three. */
+static void lanes_of_diagonals(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"y(i) = A(i,j)*x(j)", "y(i) = A(i,j)*x(j)*z(i)",
+                                        "m(i) = largest(A(i,j)*x(j))", "C(l,i) = A(i,j)*X(l,j)",
+                                        "y(j) = A(i,j)*x(i)"};
+    static const int steps[] = {-7, 0, 41};
+    for (size_t i = 0; i < SP_COUNT(texts) * SP_COUNT(steps); i++)
+        run_scheduled(sp_target_best(SP_DEVICE_CPU), steps[i % 3], texts[i / 3],
+                      (const char *const[]){"A", "dia", NULL}, NULL);
 }
 
 /* Stored coordinates a range at a time: from where the range before ended, or from a search on; more ranges than one in either index, the last cut short. */
@@ -934,6 +952,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(chosen_kernels_on_every_target, enter, leave),
         cmocka_unit_test_setup_teardown(unrolled_sums_of_a_pattern, enter, leave),
         cmocka_unit_test_setup_teardown(long_rows, enter, leave),
+        cmocka_unit_test_setup_teardown(lanes_of_diagonals, enter, leave),
         cmocka_unit_test_setup_teardown(positions_in_ranges, enter, leave),
         cmocka_unit_test_setup_teardown(indices_in_many_parts, enter, leave),
         cmocka_unit_test_setup_teardown(words_of_expressions, enter, leave),
