@@ -171,6 +171,10 @@ test: ## everything: check, sanitizers, ONNX node tests, program, Python compari
 test-torch-oldest: all ## the operators and modules on torch 2.10
 	@tools/venv .venv-torch210 tests/torch/requirements-oldest.txt --no-deps --no-compile
 	@for t in operators modules attention original; do printf 'torch 2.10: %s\ttools/try-torch .venv-torch210 tests/torch/test_%s.py\n' $$t $$t; done | JOBS=1 tools/run-tests build/logs/oldest
+# Each torch in an environment of its own, removed again: 7 GB at a time under $TORCH_MINORS, so by hand, too.
+test-torch-minors: all ## .pt2 files of every minor version of torch on PyPI from 2.10 on, read without Python (TORCH_MINORS=folder with room)
+	@tools/venv .venv tests/python/requirements.txt
+	SPARTA=$(B)/sparta .venv/bin/python tests/torch/minors.py
 # On a machine with a GPU, in an environment that has a torch with CUDA: PYTHON names it.
 PYTHON ?= python3
 test-gpu: all ## kernels on the GPU and torch around them; needs one, and a torch with CUDA (PYTHON=..., GPU_ARGS="--only layers")
@@ -303,4 +307,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: validate lint docs-operators operators-check test-torch-oldest test-gpu test-gpu-sanitize bench-gpu bench-graphs all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-torch layers exports format format-check coverage examples install clean FORCE
+.PHONY: validate lint docs-operators operators-check test-torch-oldest test-torch-minors test-gpu test-gpu-sanitize bench-gpu bench-graphs all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-torch layers exports format format-check coverage examples install clean FORCE

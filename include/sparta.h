@@ -473,9 +473,13 @@ typedef struct sparta_compile_options {
     /* Called now and then by the thread that compiles: `done` of `all`, and what is being done. It may cancel the context. */
     void (*progress)(void *user, int done, int all, const char *what);
     void *progress_user;
+    /* Do not run the result against the references of the file: for a caller that has the answers and compares them itself. With no_measure
+     * no kernel is run at all. */
+    int no_verify;
 } sparta_compile_options;
 
-/* Compile a model, ONNX or a program of torch.export (.pt2), into a package. Verifies its own result before it writes. */
+/* Compile a model, ONNX or a program of torch.export (.pt2), into a package. Verifies its own result before it writes,
+ * but for options.no_verify. */
 SPARTA_API SPARTA_MUST sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package,
                                                     const sparta_compile_options *options);
 

@@ -479,6 +479,7 @@ sparta_status sparta_compile_package(sparta_ctx *cx, const char *onnx, const spa
 {
     sp_compile_request request = {0};
     SP_TRY(sp_options(cx, "compile", options, &request.options, sizeof request.options));
+    request.no_verify = request.options.no_verify;
     return sp_compile_file(cx, onnx, &request, out);
 }
 

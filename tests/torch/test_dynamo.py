@@ -433,17 +433,20 @@ def engine_rows():
 
 
 def engine_wrong_rows():
-    """A package that gives another type than torch is not run, whatever row it comes from."""
+    """A package that gives another type or another answer than torch is not run, whatever row it comes from."""
     layers, x, name = Others(torch.relu).eval(), torch.randn(3, 8), "aten.relu.default"
     right = translate._ROWS[name]
-    translate._ROWS[name] = lambda w, x: w.node("Cast", x, to=translate.TYPES[torch.float64])
-    try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            same(compiled(layers, ENGINE)(x), layers(x))
-        need(not parts(), "it was run")
-    finally:
-        translate._ROWS[name] = right
+    wrong = {"torch gives f32": lambda w, x: w.node("Cast", x, to=translate.TYPES[torch.float64]), "differs from torch's": lambda w, x: w.node("Abs", x)}
+    for words, row in wrong.items():
+        translate._ROWS[name] = row
+        try:
+            with torch.no_grad(), warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                same(compiled(layers, ENGINE)(x), layers(x))
+            need(not parts(), "it was run")
+            need(any(words in str(w.message) for w in heard), f"{words}: {[str(w.message) for w in heard]}")
+        finally:
+            translate._ROWS[name] = right
 
 
 class InPlace(nn.Module):
@@ -546,12 +549,18 @@ def engine_fails():
 
 
 def engine_packed():
-    """Modules of ours hold their elements themselves; in a graph for the engine their operators stay outside."""
+    """Modules of ours are in the package, as the matrices that their blocks are."""
     layers = nn.Sequential(nn.Linear(64, 64), nn.GELU(), sparta.nn.SparseLinear(nn.Linear(64, 64), pattern="4x1:0.75"), nn.Linear(64, 8)).eval()
     x = torch.randn(6, 64)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        same(compiled(layers, ENGINE)(x), layers(x))
+        fast = compiled(layers, ENGINE)
+        same(fast(x), layers(x))
+        need([row["op"] for row in rows().values()] == ["Linear"] * 3, f"{rows()}")
+        layers[2].values.mul_(2)
+        same(fast(x), layers(x), "after its elements changed")
+        layers[2].update_mask(sparta.testing.block_mask((64, 64), block=(4, 1), sparsity=0.5))
+        same(fast(x), layers(x), "after its mask changed")
 
 
 for name, function in {

@@ -131,6 +131,19 @@ static void progress(void **state)
     refused(sparta_package_open(cx, MLP, &q), SPARTA_E_FORMAT, "mlp-script");
 }
 
+/* A check that nothing passes, and none. */
+static void unverified(void **state)
+{
+    (void)state;
+    sparta_package *p = NULL;
+    sparta_compile_options o = quick();
+    o.rtol = o.atol = 1e-30;
+    refused(sparta_compile_package(cx, MLP, &o, &p), SPARTA_E_DIFFER, "differs from the reference");
+    o.no_verify = 1;
+    ok(sparta_compile_package(cx, MLP, &o, &p));
+    sparta_package_close(p);
+}
+
 /* ------------------------------------------------------------------ where the time goes */
 
 static void profile(void **state)
@@ -162,10 +175,8 @@ static void profile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_package),
-        cmocka_unit_test(of_model),
-        cmocka_unit_test(progress),
-        cmocka_unit_test(profile),
+        cmocka_unit_test(of_package), cmocka_unit_test(of_model), cmocka_unit_test(progress),
+        cmocka_unit_test(unverified), cmocka_unit_test(profile),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

@@ -28,8 +28,9 @@ from .. import package as packages
 from .._arrays import Tensor
 from .._library import Error, numbers, text, types
 from . import Graph, inner, tell
+from .check import differs
 from .rewrite import copied, name_of, rewrite
-from .translate import Unknown, is_sym, known, translate
+from .translate import Model, Unknown, is_sym, known, translate
 
 _NAMED = types["sparta_named_tensor"]
 _CODES = {
@@ -217,16 +218,21 @@ class Part:
             with tempfile.TemporaryDirectory(prefix="sparta-") as folder:
                 where = folder + "/model.onnx: "
                 model = translate(self.gm, self.values, folder, self.names)
-                options = {"threads": torch.get_num_threads(), **self.options}
+                options = {"threads": torch.get_num_threads(), "no_verify": 1, **self.options}
                 made = packages.compile(model.path, **options)
                 _agree(made, model.outputs, self.gm)
-                self.package = made
+            self._take(made, model)
+            why = differs(self, model.sizes)
         except (Unknown, Error) as error:
             return str(error).removeprefix(where)
         except Exception as error:  # of a graph that nobody thought of: torch runs it
             return f"{type(error).__name__}: {error}"
         self.builds += 1
         self.seconds = time.perf_counter() - begin
+        return why
+
+    def _take(self, package: packages.Package, model: Model) -> None:
+        self.package = package
         slots = [i for i, n in enumerate(n for n in self.gm.graph.nodes if n.op == "placeholder") if isinstance(n.meta["val"], torch.Tensor)]
         self.inputs = [(slots.index(i), text(name)) for i, name in model.inputs]
         self.outputs = [text(name) for name in model.outputs]
@@ -234,7 +240,6 @@ class Part:
         self.seen = [None if t is None else (t.data_ptr(), t._version, t.detach()) for t in self.constants]
         self.sessions: dict[int, Any] = {}
         self.shapes: dict[tuple, Any] = {}
-        return ""
 
     def fresh(self, tensors: list[torch.Tensor]) -> None:
         """Compiles again where a constant is another tensor, or was written to."""
@@ -253,6 +258,10 @@ class Part:
 
     def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         self.fresh(tensors)
+        return self.run(tensors)
+
+    def run(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The package, on these."""
         used = [(name, tensors[i].contiguous()) for i, name in self.inputs]
         given = (_NAMED * len(used))(*((name, describe(t)) for name, t in used))
         key = tuple(t.shape for _, t in used)

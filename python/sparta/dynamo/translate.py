@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from .._blocks import Blocks
 from .onnx import TYPES, File
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -50,6 +51,7 @@ class Model:
     path: str
     inputs: list[tuple[int, str]]  # which of the arguments, and its name
     outputs: list[str]
+    sizes: dict[str, int]  # of each open size by its name in the file: what torch saw first
 
 
 _ROWS: dict[str, Callable[..., Any]] = {}
@@ -159,6 +161,7 @@ def number(value: Any) -> Any:
 def translate(gm: torch.fx.GraphModule, values: list[torch.Tensor | None], folder: str, names: list[str]) -> Model:
     """The graph as a file. values: of each placeholder what is constant about it, or None; names: of the placeholders."""
     w, here, given = Writer(), {}, []
+    sizes: dict[str, int] = {}
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     for i, (node, value, name) in enumerate(zip(placeholders, values, names)):
         fake = node.meta["val"]
@@ -174,6 +177,7 @@ def translate(gm: torch.fx.GraphModule, values: list[torch.Tensor | None], folde
         for axis, size in enumerate(fake.shape):
             if is_sym(size):
                 w.symbols.setdefault(size.node.expr, (name, axis))
+                sizes[str(dim_of(size, f"{name}_{axis}"))] = int(size.node.hint)
             dims.append(dim_of(size, f"{name}_{axis}"))
         w.file.input(name, fake.dtype, dims)
     outputs: list[str] = []
@@ -188,7 +192,7 @@ def translate(gm: torch.fx.GraphModule, values: list[torch.Tensor | None], folde
             here[node] = _call(w, node, here)
         elif node.op == "output":
             outputs = _outputs(w, node, here)
-    return Model(w.file.save(folder), given, outputs)
+    return Model(w.file.save(folder), given, outputs, sizes)
 
 
 def _call(w: Writer, node: torch.fx.Node, here: dict) -> Any:
@@ -570,6 +574,23 @@ def _batch_norm(w: Writer, x: Value, weight: Any, bias: Any, mean: Any, var: Any
 def _linear(w: Writer, x: Value, weight: Value, bias: Any = None) -> str:
     y = w.node("MatMul", x, w.node("Transpose", weight, perm=[1, 0]))
     return y if bias is None else w.node("Add", y, bias)
+
+
+def _packed_linear(w: Writer, x: Value, *blocks: Any) -> str:
+    """Of a module of sparta.nn: the file has the matrix that its blocks are, and the engine packs it as it likes."""
+    *held, _, bias, rows, cols, height, width = blocks
+    tensors = [None if v is None else w.file.tensors.get(v.name) for v in held]
+    if any(v is not None and t is None for v, t in zip(held, tensors)):
+        raise Unknown("a product by blocks that are no constants")
+    values, pos, crd, keep = tensors
+    with torch.no_grad():
+        name = held[0].name + "_dense"
+        w.file.tensors[name] = Blocks(pos, crd, keep, (rows, cols), (height, width)).unpack(values).t().contiguous()
+    y = w.node("MatMul", x, name)
+    return y if bias is None else w.node("Add", y, bias)
+
+
+_ROWS["sparta.linear.default"] = _ROWS["sparta.linear_run.default"] = _packed_linear
 
 
 @row("addmm.default")

@@ -1,0 +1,91 @@
+"""A package against the graph that it was made of, which torch runs: what compile's own check is to a file, and many times as fast.
+
+    differs(part, sizes) -> ""       the answers are torch's, but for rounding; else what differs
+
+Inputs are made up as compile makes them, ids inside of their tables, at the sizes that torch saw first and on as many threads as it has. Close
+enough is what docs/checking.md says: max|a-b| <= rtol * max|b| + 1e-6 * s, with s the largest operand of what computes the output.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import _arrays
+from .._library import Context, Handle, lib, new
+from ..package import _dims, _texts
+
+# Relative to the largest value of an output.
+RTOL = {torch.float32: 1e-4, torch.float64: 1e-4, torch.float16: 2e-2, torch.bfloat16: 2e-2}
+
+
+def made_inputs(package: Any, sizes: dict[str, int]) -> dict[str, torch.Tensor]:
+    """Tensors for the inputs of a package, made from a seed, with these sizes for its symbols."""
+    context, handle = Context(), package._open()
+    options = new("sparta_inputs_options", seed=11, dims=_texts(_dims(sizes)))
+    inputs = Handle(context, context.make("sparta_package_make_inputs", handle._handle, options), "sparta_inputs_free")
+    made: dict[str, torch.Tensor] = {}
+    while slot := lib.sparta_inputs_array(inputs._handle, len(made)):
+        named = slot.contents
+        array = _arrays.copy(named.tensor)
+        whole = torch.from_numpy(array.view("int16")).view(torch.bfloat16) if array.dtype.name in ("bfloat16", "void16") else torch.from_numpy(array)
+        made[named.name.decode()] = whole
+    return made
+
+
+class _Answer(torch.fx.Interpreter):
+    """Runs the graph, and looks at what the nodes are given that compute its outputs."""
+
+    def __init__(self, gm: torch.fx.GraphModule, outputs: list[Any]) -> None:
+        super().__init__(gm)
+        self.scales: dict[Any, float] = dict.fromkeys(outputs, 0.0)
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        if n in self.scales:
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            self.scales[n] = max((largest(t) for t in [*args, *kwargs.values()] if isinstance(t, torch.Tensor)), default=0.0)
+        return super().run_node(n)
+
+
+def largest(t: torch.Tensor) -> float:
+    """Of the finite elements of a tensor, by absolute value."""
+    return float(torch.nan_to_num(t, 0.0, 0.0, 0.0).abs().max()) if t.numel() and t.is_floating_point() else 0.0
+
+
+def far(got: torch.Tensor, want: torch.Tensor, rtol: float | None, scale: float) -> str:
+    """What is wrong with an answer, or ""."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"it is {got.dtype} {list(got.shape)}, torch's {want.dtype} {list(want.shape)}"
+    if not want.is_floating_point():
+        return "" if torch.equal(got, want) else "its integers are not torch's"
+    allowed = (rtol or RTOL[want.dtype]) * largest(want) + 1e-6 * scale
+    if torch.allclose(got, want, rtol=0, atol=allowed, equal_nan=True):
+        return ""
+    return f"it differs from torch's by {float((got - want).abs().max()):.3g} where {allowed:.3g} is allowed"
+
+
+def differs(part: Any, sizes: dict[str, int]) -> str:
+    """Runs both; what differs, or "" ."""
+    made = made_inputs(part.package, sizes)
+    placeholders = [n for n in part.gm.graph.nodes if n.op == "placeholder"]
+    given = [
+        value if value is not None else made[name] if name in made else _number(n) for n, value, name in zip(placeholders, part.values, part.names)
+    ]
+    outputs = next(n for n in part.gm.graph.nodes if n.op == "output").args[0]
+    nodes = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    watch = _Answer(part.gm, nodes)
+    with torch.no_grad():
+        answer = watch.run(*given)
+    got = part.run([given[i] for i, n in enumerate(placeholders) if isinstance(n.meta["val"], torch.Tensor)])
+    for node, ours, want in zip(nodes, got, answer if isinstance(answer, (list, tuple)) else [answer]):
+        why = far(ours, want, part.options.get("rtol"), watch.scales[node])
+        if why:
+            return f"{node}: {why}"
+    return ""
+
+
+def _number(node: torch.fx.Node) -> Any:
+    """A size that is an argument of the graph, as torch saw it first."""
+    size = node.meta["val"]
+    return size.node.hint if isinstance(size, (torch.SymInt, torch.SymFloat)) else size
