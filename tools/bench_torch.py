@@ -1,8 +1,9 @@
-"""Times the PyTorch door against torch itself: sparse layers, their gradients, attention, call overhead, whole layers after build_, a compiled BERT (make bench-torch).
+"""Times the PyTorch door against torch itself: sparse layers, their gradients, attention, call overhead, whole layers after build_, a compiled BERT, dense models in mode
+engine (make bench-torch).
 
-    make bench-torch                             everything, about five minutes; leave the machine alone
+    make bench-torch                             everything, about fifteen minutes; leave the machine alone
     make bench-torch TORCH_ARGS=--quick          few rounds: does it work?
-    make bench-torch TORCH_ARGS="--only linear"  one section: linear, gradients, attention, overhead, built, compiled
+    make bench-torch TORCH_ARGS="--only linear"  one section: linear, gradients, attention, overhead, compiled, models, built
     make bench-torch TORCH_ARGS=--write          also puts it into docs/benchmarks/torch.md
 
 Everything is in one process on the same two threads. A round gives each subject of a row one turn of a few calls, in an order that changes; the figure of
@@ -10,10 +11,9 @@ a subject is its fastest turn of all rounds, because on a shared machine everyth
 """
 
 import argparse
-import json
+import gc
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +31,10 @@ import sparta.dynamo  # noqa: E402
 import sparta.nn  # noqa: E402
 import sparta.testing  # noqa: E402
 from bench_peers import commit_name, cpu_name, note  # noqa: E402
+from sparta import package as packages  # noqa: E402
+from sparta._arrays import Tensor  # noqa: E402
+from sparta.dynamo.check import made_inputs  # noqa: E402
+from sparta.dynamo.engine import _NAMED, describe  # noqa: E402
 
 PAGE = os.path.join(ROOT, "docs/benchmarks/torch.md")
 SHAPES = [(384, 1024, 1024), (1024, 768, 3072)]  # tokens, inputs, outputs
@@ -199,49 +203,150 @@ def built(rounds):
     return rows
 
 
-def compiled(rounds, batch=8, tokens=128, layers=12):
-    """transformers' BERT-base, whole: eager against Inductor, both modes of our backend, and the program on the package that mode engine made. Each is compiled in
-    a function of its own, so that one does not see another's guards."""
+def ways(folder=None):
+    """What torch.compile is given for each subject; the engine's kernels and times lie in a folder, or where they usually do."""
+    ours = {"context": {"cache_dir": folder}, "db": os.path.join(folder, "tune.db")} if folder else {}
+    return {"engine": {"backend": "sparta", "options": {"mode": "engine", "compile": ours}}, "rewrite": {"backend": "sparta", "options": {"mode": "rewrite"}},
+            "Inductor, dense": {"backend": "inductor"}}
+
+
+def first_call(model, x, how):
+    """The compiled model and the seconds of its first call. It is compiled in a function of its own, so that it does not see another's guards."""
+    run = torch.compile(lambda **x: model(**x), **how)
+    start = time.perf_counter()
+    answer = run(**x)
+    return run, answer, time.perf_counter() - start
+
+
+def forget():
+    """What torch holds in memory of graphs that it compiled."""
+    torch._dynamo.reset()
+    gc.collect()
+
+
+def bert(layers, batch, tokens):
     import transformers
 
-    sparta.dynamo.register()
     model = sparta.sparsify_(transformers.BertModel(transformers.BertConfig(num_hidden_layers=layers)).eval(), {"encoder.*": "4x1:0.9"})
-    x = {"input_ids": torch.randint(0, 30000, (batch, tokens)), "attention_mask": torch.ones(batch, tokens, dtype=torch.long)}
-    ways = {"engine": {"backend": "sparta", "options": {"mode": "engine"}}, "rewrite": {"backend": "sparta", "options": {"mode": "rewrite"}},
-            "Inductor, dense": {"backend": "inductor"}}
-    subjects, took = {"eager": lambda: model(**x)}, {}
-    with torch.no_grad():
-        want = model(**x).last_hidden_state
-        for name, how in ways.items():
-            run = torch.compile(lambda **x: model(**x), **how)
-            start = time.perf_counter()
-            off = float((run(**x).last_hidden_state - want).abs().max())
-            took[name] = time.perf_counter() - start
-            note(f"{name}: compiled in {took[name]:.0f} s, differs from eager by {off:.1e}")
-            if off > 1e-3:
-                raise SystemExit(f"{name} answers something else")
-            subjects[name] = lambda run=run: run(**x)
-        best = fastest(subjects, rounds)
+    return model, {"input_ids": torch.randint(0, 30000, (batch, tokens)), "attention_mask": torch.ones(batch, tokens, dtype=torch.long)}
+
+
+def package_alone():
+    """A run of the engine's only package without torch, Dynamo and Python around it: what `sparta bench` times, in this process and in turns."""
+    (part,) = (part for graph in sparta.dynamo._alive for part in getattr(graph, "parts", []))
+    inputs = made_inputs(part.package, {})
+    given = (_NAMED * len(inputs))(*((name.encode(), describe(t)) for name, t in inputs.items()))
+    answers = (_NAMED * len(part.outputs))(*((name, Tensor()) for name in part.outputs))
+    session = packages._Session(part.package._open(), torch.get_num_threads())
+    return lambda: (inputs, session.context.call("sparta_session_run", session.handle._handle, given, len(given), answers, len(answers)))
+
+
+@torch.no_grad()
+def compiled(rounds, batch=8, tokens=128, layers=12):
+    """transformers' BERT-base, whole: eager against Inductor, both modes of our backend, and the package that mode engine made, run in C alone."""
+    sparta.dynamo.register()
+    forget()
+    model, x = bert(layers, batch, tokens)
+    want = model(**x).last_hidden_state
+    subjects = {"eager": lambda: model(**x)}
+    for name, how in ways().items():
+        run, answer, _ = first_call(model, x, how)
+        off = float((answer.last_hidden_state - want).abs().max())
+        if off > 1e-3:
+            raise SystemExit(f"{name} answers something else: off by {off:.1e}")
+        subjects[name] = lambda run=run: run(**x)
+    subjects["engine's package in C alone"] = package_alone()
+    best = fastest(subjects, rounds)
     model_name = f"BERT-base, {layers} layers, {batch} x {tokens}"
-    rows = [[model_name, "4x1, 90%", f"{name}, compiled in {took[name]:.0f} s", best["eager"], best[name]] for name in ways]
-    rows.append([model_name, "4x1, 90%", "`sparta bench` of the engine's package", best["eager"], program_time()])
+    rows = [[model_name, "4x1, 90%", name, best["eager"], best[name]] for name in subjects if name != "eager"]
     for row in rows:
         note("  ".join(row[:3]) + f"  {row[3] / row[4]:.2f}x")
+    note(f"engine: {best['engine'] / best[rows[-1][2]]:.3f} of its package's time, {best['Inductor, dense'] / best['engine']:.2f}x Inductor")
     return rows
 
 
-def program_time():
-    """Seconds of the program on the package, the best of its runs."""
-    package = next(part for graph in sparta.dynamo._alive for part in getattr(graph, "parts", [])).package
-    with tempfile.TemporaryDirectory() as folder:
-        path = package.save(os.path.join(folder, "bert.sparta"))
-        said = subprocess.run([os.path.join(ROOT, "build/release/sparta"), "bench", path, "--no-baseline", "--json", "--threads", str(torch.get_num_threads())],
-                              capture_output=True, text=True, check=True).stdout
-    return json.loads(said)["subject"]["best_ms"] / 1e3
+@torch.no_grad()
+def compile_times(rounds, batch=8, tokens=128, layers=12):
+    """Seconds of the first call: without anything on disk, and again with what that left there. Modules of Inductor are imported before."""
+    from torch._inductor.utils import fresh_cache
+
+    sparta.dynamo.register()
+    first_call(lambda x: x + 1, {"x": torch.ones(4)}, ways()["Inductor, dense"])
+    rows = []
+    for n in sorted({min(2, layers), layers}):
+        model, x = bert(n, batch, tokens)
+        took = {}
+        for name in ways():
+            with tempfile.TemporaryDirectory(prefix="sparta-bench-") as folder, fresh_cache():
+                times = []
+                for _ in range(2):
+                    forget()
+                    times.append(first_call(model, x, ways(folder)[name])[2])
+            took[name] = times
+            note(f"{n} layers, {name}: compiled in {times[0]:.1f} s, again in {times[1]:.1f} s")
+        forget()
+        dense = took["Inductor, dense"]
+        rows += [[f"BERT-base, {n} layers", name, f"{t[1]:.1f} s ({dense[1] / t[1]:.2f}x)", dense[0], t[0]] for name, t in took.items()]
+    return rows
+
+
+def small_models():
+    """{name: (make, inputs)}: models of transformers at the width of their base sizes, of two layers, dense."""
+    import transformers as T
+
+    T.logging.set_verbosity_error()
+    sizes = {"hidden_size": 768, "num_hidden_layers": 2, "num_attention_heads": 12, "intermediate_size": 3072}
+    encoder = {**sizes, "vocab_size": 1000, "max_position_embeddings": 256}
+    decoder = {**sizes, "vocab_size": 1000, "use_cache": False, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    image = {**sizes, "image_size": 224, "patch_size": 16}
+    ids = {"input_ids": torch.randint(3, 1000, (4, 128))}
+    masked = {**ids, "attention_mask": torch.ones(4, 128, dtype=torch.long)}
+    pixels = {"pixel_values": torch.randn(2, 3, 224, 224)}
+    return {
+        "BERT": (lambda: T.BertModel(T.BertConfig(**encoder)), masked),
+        "RoBERTa": (lambda: T.RobertaModel(T.RobertaConfig(**encoder)), masked),
+        "DistilBERT": (lambda: T.DistilBertModel(T.DistilBertConfig(dim=768, n_layers=2, n_heads=12, hidden_dim=3072, vocab_size=1000)), masked),
+        "DeBERTa": (lambda: T.DebertaV2Model(T.DebertaV2Config(**encoder, relative_attention=True, pos_att_type=["p2c", "c2p"])), masked),
+        "T5 encoder": (lambda: T.T5EncoderModel(T.T5Config(d_model=768, d_kv=64, d_ff=3072, num_layers=2, num_heads=12, vocab_size=1000)), masked),
+        "GPT-2": (lambda: T.GPT2Model(T.GPT2Config(n_layer=2, vocab_size=1000, use_cache=False, bos_token_id=1, eos_token_id=2)), ids),
+        "Llama": (lambda: T.LlamaModel(T.LlamaConfig(**decoder, num_key_value_heads=4)), ids),
+        "Gemma 2": (lambda: T.Gemma2Model(T.Gemma2Config(**decoder, num_key_value_heads=4, head_dim=64)), ids),
+        "ViT": (lambda: T.ViTModel(T.ViTConfig(**image)), pixels),
+        "Swin": (lambda: T.SwinModel(T.SwinConfig(depths=[2, 2], num_heads=[3, 6])), pixels),
+        "ResNet": (lambda: T.ResNetModel(T.ResNetConfig(depths=[1, 1, 1, 1])), pixels),
+    }
+
+
+@torch.no_grad()
+def models(rounds, names=()):
+    """Dense models in mode engine against Inductor, in turns."""
+    sparta.dynamo.register()
+    rows = []
+    for name, (make, x) in small_models().items():
+        if names and name not in names:
+            continue
+        forget()
+        model = make().eval()
+        want = model(**x)[0]
+        subjects, took = {"eager": lambda model=model, x=x: model(**x)}, []
+        for way in ("engine", "Inductor, dense"):
+            run, answer, seconds = first_call(model, x, ways()[way])
+            off = float((answer[0] - want).abs().max() / want.abs().max())
+            if off > 1e-3:
+                raise SystemExit(f"{name}, {way} answers something else: off by {off:.1e}")
+            subjects[way] = lambda run=run, x=x: run(**x)
+            took.append(f"{seconds:.1f}")
+        parts = [part for graph in sparta.dynamo._alive for part in getattr(graph, "parts", [])]
+        best = fastest(subjects, rounds)
+        shape = " x ".join(map(str, next(iter(x.values())).shape))
+        rows.append([name, shape, f"{len(parts)}", best["Inductor, dense"], best["engine"], best["eager"]])
+        note("  ".join(rows[-1][:3]) + f"  {best['Inductor, dense'] / best['engine']:.2f}x Inductor, compiled in {' and '.join(took)} s")
+        del model, subjects, run, answer
+    return rows
 
 
 def time_text(seconds):
-    return "" if seconds is None else f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+    return "" if seconds is None else f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms" if seconds < 2 else f"{seconds:.1f} s"
 
 
 def table(head, rows):
@@ -262,6 +367,10 @@ SECTIONS = {
     "attention": (attention, "SparseAttention against scaled_dot_product_attention", ["shape", "mask", "", "SDPA, dense", "sparta", "ratio"]),
     "overhead": (overhead, "What a call costs: the module, nothing to compute", ["weight", "pattern", "", "nn.Linear", "sparta", "ratio"]),
     "compiled": (compiled, "torch.compile of a whole model, against eager dense", ["model", "pattern", "what runs", "eager", "it", "ratio"]),
+    "compiled times": (compile_times, "How long torch.compile takes: the first call, with empty caches and again with what it left there",
+                       ["model", "what compiles", "again (Inductor's time over it)", "Inductor, empty caches", "it, empty caches", "ratio"]),
+    "models": (models, "Dense models of transformers in mode engine, two layers, against Inductor",
+               ["model", "input", "packages", "Inductor", "engine", "ratio", "eager (ours against it)"]),
     "built": (built, "After build_: what runs is what is faster", ["tokens x inputs x outputs", "pattern", "what runs", "nn.Linear", "built", "ratio"]),
 }
 
@@ -271,8 +380,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="few rounds")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", choices=SECTIONS, help="one section")
+    parser.add_argument("--only", choices=sorted({name.split()[0] for name in SECTIONS}), help="one section")
     parser.add_argument("--layers", type=int, default=12, help="of the BERT that is compiled")
+    parser.add_argument("--models", nargs="+", default=(), help="of the section models: these, by name")
     parser.add_argument("--write", action="store_true", help="put it into docs/benchmarks/torch.md")
     args = parser.parse_args()
     torch.manual_seed(0)
@@ -281,9 +391,9 @@ def main():
     text = (f"{cpu_name()}, {args.threads} threads, torch {torch.__version__}, Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}, "
             f"commit {commit_name()}; best of {rounds} interleaved rounds.\n")
     for name, (measure, title, head) in SECTIONS.items():
-        if args.only in (None, name):
+        if args.only in (None, name.split()[0]):
             note(title)
-            more = {"layers": args.layers} if name == "compiled" else {}
+            more = {"layers": args.layers} if name.startswith("compiled") else {"names": args.models} if name == "models" else {}
             text += f"\n### {title}\n\n{table(head, measure(rounds, **more))}\n"
     print(text)
     if args.write:
