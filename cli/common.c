@@ -92,6 +92,32 @@ sparta_status cli_compile_request(cli *c, sp_compile_request *out)
     return SPARTA_OK;
 }
 
+sparta_status cli_patterns(cli *c, cli_option_id id, const char *list, const char *const **out, int *n)
+{
+    enum { MOST = 64 };
+    const char *flag = cli_options[id].name, **pattern = sp_arena_array(c->arena, MOST, sizeof *pattern);
+    int count = 0;
+    SP_NEED(c->cx, pattern);
+    for (const char *p = list;; p++) {
+        const size_t length = strcspn(p, ",");
+        if (!length)
+            return sp_fail(c->cx, SPARTA_E_USAGE,
+                           "%s: --%s %.60s: a pattern is missing; write e.g. 4x1:0.9,2:4", c->verb->name,
+                           flag, list);
+        if (count == MOST)
+            return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s: more than %d patterns; ask for fewer",
+                           c->verb->name, flag, MOST);
+        pattern[count] = sp_arena_bytes(c->arena, p, length);
+        SP_NEED(c->cx, pattern[count]);
+        count++;
+        p += length;
+        if (!*p) break;
+    }
+    *out = pattern;
+    *n = count;
+    return SPARTA_OK;
+}
+
 void cli_note_noise(cli *c)
 {
     sp_note(c->cx,

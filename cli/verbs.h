@@ -11,6 +11,9 @@
 sparta_status cli_dims(cli *c, sp_bindings *out) SP_MUST;
 /* How to compile what is measured or compared, and run next. */
 sparta_status cli_compile_request(cli *c, sp_compile_request *out) SP_MUST;
+/* A list of patterns with commas between them, as the option has it. */
+sparta_status cli_patterns(cli *c, cli_option_id id, const char *list, const char *const **out,
+                           int *n) SP_MUST;
 void cli_note_noise(cli *c); /* a measurement that is not to be relied on */
 
 /* The tensor of a file of any kind (source.c), for format's words. Must stay where it is: the view looks at it. */

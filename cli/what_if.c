@@ -3,34 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { PATTERNS = 64 }; /* in one list */
 static const char *const usual = "4x1:0.9,16x4:0.9,32x32:0.9,2x1:0.9,1x1:0.9,2:4";
 
 /* ------------------------------------------------------------------ measuring */
-
-static sparta_status cut_list(cli *c, const char *list, const char *const **out, int *n)
-{
-    const char **pattern = sp_arena_array(c->arena, PATTERNS, sizeof *pattern);
-    int count = 0;
-    SP_NEED(c->cx, pattern);
-    for (const char *p = list;; p++) {
-        const size_t length = strcspn(p, ",");
-        if (!length)
-            return sp_fail(c->cx, SPARTA_E_USAGE,
-                           "inspect: --what-if %.60s: a pattern is missing; write e.g. 4x1:0.9,2:4", list);
-        if (count == PATTERNS)
-            return sp_fail(c->cx, SPARTA_E_USAGE, "inspect: --what-if: more than %d patterns; ask for fewer",
-                           PATTERNS);
-        pattern[count] = sp_arena_bytes(c->arena, p, length);
-        SP_NEED(c->cx, pattern[count]);
-        count++;
-        p += length;
-        if (!*p) break;
-    }
-    *out = pattern;
-    *n = count;
-    return SPARTA_OK;
-}
 
 sparta_status cli_what_if(cli *c, sp_what_if *out)
 {
@@ -39,7 +14,7 @@ sparta_status cli_what_if(cli *c, sp_what_if *out)
                             .threads = (int)cli_int(c, CLI_THREADS, 0),
                             .seconds = cli_real(c, CLI_TIME, 2),
                             .seed = (uint64_t)cli_int(c, CLI_SEED, 0)};
-    SP_TRY(cut_list(c, strcmp(list, "default") ? list : usual, &r.pattern, &r.n_patterns));
+    SP_TRY(cli_patterns(c, CLI_WHAT_IF, strcmp(list, "default") ? list : usual, &r.pattern, &r.n_patterns));
     SP_TRY(cli_dims(c, &r.sizes));
     SP_TRY(cli_compile_request(c, &r.compile));
     sparta_status status = sp_what_if_run(c->cx, c->arena, &r, out);

@@ -503,6 +503,52 @@ SPARTA_API SPARTA_MUST sparta_status sparta_propagate_file(sparta_ctx *cx, const
                                                            const char *smaller,
                                                            const sparta_compile_options *options);
 
+/* ------------------------------------------------------------------ pruning to a time
+ *
+ * A time in; which weight takes which pattern so that the model runs within it, and least is lost. Times of layers are measured and remembered, a
+ * choice is compiled and run in turns with the dense model, and corrected by what it really saves. Nothing is pruned: who asks does that. */
+typedef struct sparta_fit_options {
+    size_t size;
+    /* Milliseconds of a run, or its speed over that of the dense model; one of the two. */
+    double target_ms, target_speedup;
+    /* "4x1:0.9", "2:4"; "4x1" stands for several sparsities; ended by NULL. NULL: 4x1 and 2:4. */
+    const char *const *patterns;
+    /* To measure a choice and, in turns with it, the dense model: each; 0: 1. */
+    double seconds;
+    /* The share of a layer's output that is lost when its weight takes a pattern, 0 to 1; NAN: leave it. NULL: the share of the norm. */
+    double (*error)(void *user, const char *weight, const char *pattern);
+    /* Microseconds that the products of a weight take; pattern NULL: dense; NAN: the pattern is none. Then nothing is compiled or measured. NULL:
+     * they are measured. */
+    double (*time)(void *user, const char *weight, const char *pattern);
+    void *user;
+} sparta_fit_options;
+
+typedef struct sparta_fit_layer {
+    const char *weight, *layer;
+    /* Outputs and inputs of the weight; rows of inputs that its products have in one run. */
+    int64_t n, k, tokens;
+    /* On one thread, all tokens; the share that is lost. */
+    double dense_us, us, error;
+    /* "": it stays dense. */
+    const char *pattern;
+} sparta_fit_layer;
+typedef struct sparta_fit_facts {
+    /* Of the whole model; expected is by the sum of its layers; measured NAN: times were given. */
+    double target_ms, dense_ms, expected_ms, measured_ms;
+    /* Of a run; choices that were measured; medians could not be relied on, and the best of runs counted. */
+    int threads, rounds, noisy;
+} sparta_fit_facts;
+typedef struct sparta_fit sparta_fit;
+/* Of the options of compile dims, threads, target, external_data_root, db and progress count. E_RANGE: the time cannot be reached; the message has
+ * the best that can. */
+SPARTA_API SPARTA_MUST sparta_status sparta_fit_model(sparta_ctx *cx, const char *onnx,
+                                                      const sparta_fit_options *fit,
+                                                      const sparta_compile_options *options,
+                                                      sparta_fit **out);
+SPARTA_API void sparta_fit_free(sparta_fit *fit);
+SPARTA_API const sparta_fit_facts *sparta_fit_facts_of(const sparta_fit *fit);
+SPARTA_API const sparta_fit_layer *sparta_fit_layer_at(const sparta_fit *fit, int i);
+
 /* ------------------------------------------------------------------ for other compilers: kernels that need no library of ours
  *
  *     sparta_specialize(cx, "graph \"g\"\ninput x: f32[8,64]\nconst w: f32[64,32] @\"w\"\n...", &o, &s)

@@ -5,6 +5,7 @@
  *     run, measure                      -->   inputs.c    inputs for a run, given or made from a seed
  *     arrays                            -->   archive.c   named arrays in files
  *     store                             -->   packed.c    packed tensors
+ *     measure                           -->   fit.c       which pattern each weight takes, for a time
  *     special                           -->   expression.c   expressions over operands in any formats
  *
  * Functions of sparta.h live in the room that does the work (sparta_session_run in run, sparta_compile in compile). What needs several

@@ -9,13 +9,11 @@
  *      +---------------------> sparsity 3. between the two, when they are far apart
  *
  * The answer lies on the line between the nearest sparsity that loses and the nearest that wins: times are nearly linear in
- * what is left. Sparse and dense are timed in turns; both times are remembered under the shape, pattern and sparsity. */
-#include "measure/measure.h"
-#include "implement/implement.h"
+ * what is left. */
+#include "measure/product_time.h"
 #include "prune/prune.h"
 #include "tune/tune.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { TOKENS = 128, POINTS = 4 };                       /* when nobody says how many */
@@ -29,103 +27,22 @@ typedef struct point {
 
 typedef struct search {
     sparta_ctx *cx;
-    sp_tune_db *db;
-    const char *pattern, *target;
+    sp_product_timer timer;
+    const char *pattern;
     int64_t n, k, tokens;
-    uint64_t code; /* digest of the kernels' texts */
     bool measured; /* something was, just now */
     point loses, wins;
 } search;
 
-/* ------------------------------------------------------------------ one measurement, or what is remembered of it */
-
-sparta_status sp_break_even_code(sparta_ctx *cx, uint64_t *out)
-{
-    sp_text text;
-    sp_text_init(&text, cx);
-    sparta_status s = SPARTA_OK;
-    for (int i = 0; i < sp_implement_count() && !s; i++) {
-        const char *kernel = sp_implement_row(i)->kernel;
-        if (kernel && sp_panel_multiplies(sp_panel_find(kernel))) s = sp_panel_text(kernel, &text);
-    }
-    if (!s) s = text.status;
-    *out = s ? 0 : sp_hash(sp_text_str(&text), text.size, 0);
-    sp_text_free(&text);
-    return s;
-}
-
-static void key_of(const search *s, double sparsity, sp_text *out)
-{
-    const char *library = sp_implement_onednn.version();
-    sp_text_printf(out,
-                   "break-even n=%ld k=%ld pattern=%s sparsity=%.2f tokens=%ld target=%s library=%s "
-                   "cpu=%016lx code=%016lx sparta=%s",
-                   (long)s->n, (long)s->k, s->pattern, sparsity, (long)s->tokens,
-                   s->target ? s->target : sp_target_name(sp_target_best(SP_DEVICE_CPU)),
-                   library ? library : "none", (unsigned long)sp_cpu_digest(), (unsigned long)s->code,
-                   SPARTA_VERSION);
-}
-
-/* A sparse time and a dense one under the same key. */
-static bool recall(const search *s, const char *key, point *out)
-{
-    sp_trial t[8];
-    double sparse = 0, dense = 0;
-    int n = sp_tune_find(s->db, key, t, (int)SP_COUNT(t));
-    for (int i = 0; i < SP_MIN(n, (int)SP_COUNT(t)); i++) {
-        const sp_implement *im = sp_implement_find(t[i].implement);
-        double *best = im && im->sparse ? &sparse : &dense;
-        if (!im || *best > 0) continue;
-        *best = t[i].us;
-        if (im->sparse) snprintf(out->implement, sizeof out->implement, "%s", im->name);
-    }
-    out->ratio = dense > 0 ? sparse / dense : 0;
-    return out->ratio > 0;
-}
-
-static void keep(const search *s, const char *key, const char *implement, double us)
-{
-    sp_trial t = {.us = us, .threads = 1};
-    snprintf(t.implement, sizeof t.implement, "%s", implement);
-    sp_tune_add(s->db, key, &t);
-}
-
-/* E_UNSUPPORTED when no sparse row takes it. */
-static sparta_status measure(search *s, const char *key, point *p)
-{
-    sp_kernel_result r;
-    const sp_kernel_request q = {.m = s->tokens,
-                                 .n = s->n,
-                                 .k = s->k,
-                                 .pattern = s->pattern,
-                                 .sparsity = p->sparsity,
-                                 .threads = 1,
-                                 .target = s->target,
-                                 .seconds = .01,
-                                 .quick = true};
-    SP_TRY(sp_kernel_bench(s->cx, &q, &r));
-    const sp_implement *im = sp_implement_find(r.implement);
-    if (!im || !im->sparse || !(r.dense_best_us > 0))
-        return sp_fail(s->cx, SPARTA_E_UNSUPPORTED, "break-even: no sparse implement takes it");
-    s->measured = true;
-    p->ratio = r.best_us / r.dense_best_us;
-    snprintf(p->implement, sizeof p->implement, "%s", r.implement);
-    keep(s, key, r.implement, r.best_us);
-    keep(s, key, r.dense_name, r.dense_best_us);
-    return SPARTA_OK;
-}
-
 static sparta_status look(search *s, double sparsity, point *out)
 {
-    sp_text key;
-    point p = {.sparsity = sparsity, .known = true};
-    sp_text_init(&key, s->cx);
-    key_of(s, sparsity, &key);
-    sparta_status status = key.status;
-    if (!status && !recall(s, sp_text_str(&key), &p)) status = measure(s, sp_text_str(&key), &p);
-    sp_text_free(&key);
-    if (!status) *out = p;
-    return status;
+    sp_product_time t = {
+        .n = s->n, .k = s->k, .tokens = s->tokens, .pattern = s->pattern, .sparsity = sparsity};
+    SP_TRY(sp_product_time_find(s->cx, &s->timer, &t));
+    s->measured |= t.measured;
+    *out = (point){.sparsity = sparsity, .ratio = t.us / t.dense_us, .known = true};
+    memcpy(out->implement, t.implement, sizeof out->implement);
+    return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ the search */
@@ -195,7 +112,7 @@ static void tell(const search *s, sp_arena *arena, sp_break_even *out)
 sparta_status sp_break_even_find(sparta_ctx *cx, sp_arena *arena, const char *db, const char *pattern,
                                  const char *target, sp_break_even *out)
 {
-    search s = {.cx = cx, .pattern = pattern, .target = target, .n = out->n, .k = out->k};
+    search s = {.cx = cx, .pattern = pattern, .n = out->n, .k = out->k};
     s.tokens = out->tokens ? out->tokens : TOKENS;
     sp_prune_spec spec;
     SP_TRY(sp_prune_parse_pattern(cx, pattern, &spec));
@@ -206,10 +123,9 @@ sparta_status sp_break_even_find(sparta_ctx *cx, sp_arena *arena, const char *db
         *out = answer;
         return SPARTA_OK;
     }
-    SP_TRY(sp_break_even_code(cx, &s.code));
-    SP_TRY(sp_tune_open(cx, db, &s.db));
+    SP_TRY(sp_product_timer_open(cx, db, target, &s.timer));
     sparta_status status = find(&s);
-    sp_tune_close(s.db);
+    sp_tune_close(s.timer.db);
     if (status == SPARTA_E_UNSUPPORTED) {
         sp_ctx_clear(cx); /* it is an answer */
         answer.note = "no sparse implement takes it";

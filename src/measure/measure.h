@@ -7,6 +7,7 @@
  *   kernel   one product by itself, of a random weight or a given one, against the best dense row (in turns, too) and the peak
  *   advice   the formats that fit a tensor, by what they would store
  *   what if  a model pruned so, in memory: what it would gain, layer by layer, and from which sparsity on
+ *   fit      a time in; which layer takes which pattern so that the model runs within it, and least is lost
  *
  * A subject is a package, or an ONNX file (compiled in memory). Several sessions may run at a time (load.h), and the other side may be
  * onnxruntime in a Python of its own (peer.h). The baseline, when none is named, is the same
@@ -16,6 +17,7 @@
 #define SP_MEASURE_H
 
 #include "compile/compile.h"
+#include "prune/prune.h"
 #include "store/store.h"
 #include "ops/close.h"
 #include "run/run.h"
@@ -302,6 +304,61 @@ typedef struct sp_what_if {
  * lives in the arena. E_CANCELLED: `out` has what was measured until then (n may be 0); every other failure leaves it. */
 sparta_status sp_what_if_run(sparta_ctx *cx, sp_arena *arena, const sp_what_if_request *r,
                              sp_what_if *out) SP_MUST;
+
+/* ------------------------------------------------------------------ a time in, patterns out */
+
+typedef struct
+    sp_exchange_option { /* a pattern of a layer: what it takes, and the share of its output that is lost */
+    double us, error;    /* NAN: it is none */
+} sp_exchange_option;
+typedef struct sp_exchange_layer {
+    double dense_us;
+    int n;
+    const sp_exchange_option *option;
+    int chosen; /* -1: dense */
+} sp_exchange_layer;
+/* Which option each layer takes so that together they take `budget` at most and the sum of the squares of errors is small; *us gets what
+ * they take. Above the budget: it cannot be met, and every layer has its fastest. */
+sparta_status sp_exchange(sparta_ctx *cx, sp_exchange_layer *layer, int n, double budget, double *us) SP_MUST;
+
+#define SP_FIT_TOLERANCE 0.02 /* of a measured time over its target: the noise of times */
+typedef struct sp_fit_request {
+    const char *model;
+    double ms, speedup; /* one of the two; speedup over the same model dense */
+    /* "4x1:0.9", "2:4"; "4x1" stands for several sparsities; none: 4x1 and 2:4. */
+    const char *const *pattern;
+    int n_patterns;
+    /* method, data and keep: how errors are found. Without data an error is the share of the norm that goes. */
+    sp_prune_request prune;
+    double seconds; /* to measure a choice and, in turns with it, the dense model: each */
+    uint64_t seed;
+    /* Instead of what is found here: what a weight loses by a pattern, NAN: leave it; microseconds that its products take, pattern NULL: dense,
+     * NAN: the pattern is none. With `time` nothing is compiled or measured. NULL: none. */
+    double (*error)(void *user, const char *weight, const char *pattern);
+    double (*time)(void *user, const char *weight, const char *pattern);
+    void *user;
+    sp_compile_request compile; /* dims, threads, target, database, progress */
+} sp_fit_request;
+typedef struct sp_fit_row {
+    const char *weight, *layer;
+    int64_t n, k, tokens;
+    const char *pattern; /* "": it stays dense */
+    double dense_us, us; /* that its products take, on one thread */
+    double error;        /* 0 to 1 */
+    const char *why;     /* it could not be pruned; NULL: it could */
+} sp_fit_row;
+typedef struct sp_fit {
+    int n, threads, rounds;
+    sp_fit_row *row;
+    const sp_prune_spec *const *each; /* for sp_prune_model */
+    double target_ms, dense_ms;       /* of the whole model */
+    double expected_ms;               /* by the sum of layers */
+    double measured_ms;               /* NAN: times were given */
+    bool noisy;
+    sp_bindings sizes;
+} sp_fit;
+/* E_RANGE when the time cannot be reached, with the best that can. The answer lives in the arena. */
+sparta_status sp_fit_run(sparta_ctx *cx, sp_arena *arena, const sp_fit_request *r, sp_fit *out) SP_MUST;
 
 /* ------------------------------------------------------------------ advice: the formats that fit a tensor */
 

@@ -6,7 +6,7 @@
  *                                  |                                  |
  *                           norm kept, remarks                 layers, size, break-even by shape
  *
- * The weights are those that a schedule's glob "*" names. Pruning in one shot says nothing sure about accuracy: the norm that is
+ * The weights are those of sp_prune_weights. Pruning in one shot says nothing sure about accuracy: the norm that is
  * kept is a proxy. Patterns are measured first and break-even after them all, so that an interrupted call has the most to
  * say. */
 #include "measure/runner.h"
@@ -25,7 +25,6 @@ typedef struct study {
     const sp_what_if_request *r;
     sp_compile_request compile; /* the request's, with progress through us */
     sparta_package *source;     /* when the model is a package */
-    sparta_schedule *all;       /* names every weight */
     sp_prune_spec *spec;        /* of each pattern */
     sp_runner dense;
     sp_what_if out;
@@ -165,11 +164,8 @@ static sparta_status prune_weight(study *s, const sp_prune_spec *spec, sp_graph 
 
 static sparta_status find_weights(study *s, sp_graph *g, sp_schedule_match **match, int *n)
 {
-    const sparta_status status = sp_schedule_matches(s->all, g, g->arena, match, n);
-    if (status == SPARTA_OK ? *n > 0 : status != SPARTA_E_USAGE) return status;
-    return sp_fail(s->cx, SPARTA_E_USAGE,
-                   "what-if: %.200s has no weight that a product multiplies by; there is nothing to prune",
-                   s->r->model);
+    return sp_prune_weights(g, g->arena, match, n) ? sp_fail_in(s->cx, "what-if: %.200s", s->r->model)
+                                                   : SPARTA_OK;
 }
 
 static sparta_status prune_all(study *s, const sp_prune_spec *spec, sp_graph *g, sp_what_if_pattern *out)
@@ -368,21 +364,11 @@ static sparta_status parse_patterns(study *s)
     return SPARTA_OK;
 }
 
-/* A rule must say something to name a weight; this one would change nothing. */
-static sparta_status name_all(study *s)
-{
-    sparta_schedule_rule *rule;
-    SP_TRY(sparta_schedule_create(s->cx, NULL, &s->all));
-    SP_TRY(sparta_schedule_tensor(s->all, "*", &rule));
-    return sparta_schedule_sparsify(rule, "magnitude(pattern=1x1, sparsity=0)");
-}
-
 static sparta_status prepare(study *s)
 {
     sparta_file_kind kind;
     fresh f;
     SP_TRY(parse_patterns(s));
-    SP_TRY(name_all(s));
     SP_TRY(sparta_file_kind_of(s->cx, s->r->model, &kind));
     if (kind == SPARTA_FILE_PACKAGE) SP_TRY(sparta_package_open(s->cx, s->r->model, &s->source));
     SP_TRY(open_fresh(s, &f));
@@ -417,7 +403,6 @@ sparta_status sp_what_if_run(sparta_ctx *cx, sp_arena *arena, const sp_what_if_r
     sp_runner_close(&s.dense); /* its memory is not needed below */
     for (int i = 0; i < s.out.n && !status && !r->no_break_even; i++) status = break_even(&s, i);
     sparta_package_close(s.source);
-    sparta_schedule_free(s.all);
     s.out.complete = status == SPARTA_OK;
     if (!status || status == SPARTA_E_CANCELLED) *out = s.out;
     return status;

@@ -18,7 +18,6 @@ typedef struct job {
     sparta_ctx *cx;
     sp_graph *g;
     const sp_prune_request *r;
-    sparta_schedule *all;
     sp_schedule_match *match;
     int n;
     sp_arrays data;
@@ -33,6 +32,12 @@ typedef struct job {
 static const char *name_of(const sp_value *v)
 {
     return v->origin ? v->origin : v->name;
+}
+
+/* NULL: it is left. */
+static const sp_prune_spec *spec_of(const job *j, int i)
+{
+    return j->r->each ? j->r->each[i] : &j->r->spec;
 }
 
 /* ------------------------------------------------------------------ data */
@@ -166,17 +171,18 @@ typedef struct rows2 { /* the weight before and after, (n, k) */
 
 static sparta_status prune_rows(job *j, const sparta_tensor *w, sp_prune_met *met, rows2 r, sp_prune_row *row)
 {
+    const sp_prune_spec *spec = spec_of(j, (int)(row - j->out.row));
     const int64_t n = w->dim[0], k = w->dim[1];
     to_rows(w, r.w);
     for (int64_t i = 0; i < n * k && j->r->method != SP_PRUNE_MAGNITUDE; i++)
         if (!isfinite(r.w[i])) return sp_fail(j->cx, SPARTA_E_FORMAT, "prune: the weight has NaN or Inf");
     memcpy(r.left, r.w, (size_t)(n * k) * sizeof *r.w);
     if (j->r->method == SP_PRUNE_MAGNITUDE) {
-        sp_prune_note(j->cx, &j->r->spec, w);
-        SP_TRY(sp_prune(j->cx, &j->r->spec, w, NULL));
+        sp_prune_note(j->cx, spec, w);
+        SP_TRY(sp_prune(j->cx, spec, w, NULL));
         to_rows(w, r.left);
     } else {
-        SP_TRY(sp_prune_layer(j->cx, &j->r->spec, j->r->method, met, n, r.left));
+        SP_TRY(sp_prune_layer(j->cx, spec, j->r->method, met, n, r.left));
         from_rows(r.left, w);
         to_rows(w, r.left); /* as its type holds them */
     }
@@ -246,13 +252,14 @@ static sparta_status list(job *j)
         *row = (sp_prune_row){
             .weight = name_of(m->value), .layer = m->node->name, .density = 1, .norm_kept = 1, .error = NAN};
         shape_of(m, &row->n, &row->k);
-        row->why = kept(j, m)                                        ? "kept, as asked for"
-                   : sp_prune_too_large(&j->r->spec, row->n, row->k) ? "a block is larger than it"
-                                                                     : NULL;
+        row->why = kept(j, m)                                          ? "kept, as asked for"
+                   : !spec_of(j, i)                                    ? "dense is enough"
+                   : sp_prune_too_large(spec_of(j, i), row->n, row->k) ? "a block is larger than it"
+                                                                       : NULL;
         j->out.n_pruned += !row->why;
     }
     j->out.n = j->n;
-    if (!j->out.n_pruned)
+    if (!j->out.n_pruned && !j->r->each)
         return sp_fail(j->cx, SPARTA_E_USAGE,
                        "prune: no weight is left to prune: the %d of products are kept, or a block is larger",
                        j->n);
@@ -299,19 +306,27 @@ static sparta_status prune_group(job *j, int from, int to)
     return SPARTA_OK;
 }
 
+sparta_status sp_prune_weights(const sp_graph *g, sp_arena *arena, sp_schedule_match **match, int *n)
+{
+    sparta_schedule *all;
+    sparta_schedule_rule *rule;
+    SP_TRY(sparta_schedule_create(g->cx, NULL, &all));
+    sparta_status status = sparta_schedule_tensor(all, "*", &rule);
+    /* A rule must say something to name a weight; this one would change nothing. */
+    if (!status) status = sparta_schedule_sparsify(rule, "magnitude(pattern=1x1, sparsity=0)");
+    if (!status) status = sp_schedule_matches(all, g, arena, match, n);
+    sparta_schedule_free(all);
+    for (int i = 0; !status && i < *n; i++) memset((*match)[i].rule, 0, sizeof(*match)[i].rule); /* gone */
+    if (status == SPARTA_E_USAGE || (!status && !*n))
+        return sp_fail(
+            g->cx, SPARTA_E_USAGE,
+            "prune: the model has no weight that a product multiplies by; there is nothing to prune");
+    return status;
+}
+
 static sparta_status prune_all(job *j)
 {
-    SP_TRY(sparta_schedule_create(j->cx, NULL, &j->all));
-    sparta_schedule_rule *rule;
-    SP_TRY(sparta_schedule_tensor(j->all, "*", &rule));
-    /* A rule must say something to name a weight; this one would change nothing. */
-    SP_TRY(sparta_schedule_sparsify(rule, "magnitude(pattern=1x1, sparsity=0)"));
-    const sparta_status found = sp_schedule_matches(j->all, j->g, j->g->arena, &j->match, &j->n);
-    if (found == SPARTA_E_USAGE || (!found && !j->n))
-        return sp_fail(
-            j->cx, SPARTA_E_USAGE,
-            "prune: the model has no weight that a product multiplies by; there is nothing to prune");
-    SP_TRY(found);
+    SP_TRY(sp_prune_weights(j->g, j->g->arena, &j->match, &j->n));
     SP_TRY(check_keep(j));
     SP_TRY(list(j));
     SP_TRY(read_data(j));
@@ -334,7 +349,6 @@ sparta_status sp_prune_model(sp_graph *g, const sp_prune_request *r, sp_prune_re
                        "prune: %s looks at what layers meet; give inputs with --data F.npz",
                        r->method == SP_PRUNE_WANDA ? "wanda" : "sparsegpt");
     const sparta_status status = prune_all(&j);
-    sparta_schedule_free(j.all);
     sp_arrays_close(&j.data);
     if (status == SPARTA_OK) *out = j.out;
     return status;

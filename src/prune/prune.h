@@ -75,6 +75,8 @@ sparta_status sp_prune_factor(sparta_ctx *cx, int64_t n, const float *h, float *
 
 typedef struct sp_prune_request {
     sp_prune_spec spec;
+    /* Of each weight its own, in the order of sp_prune_weights, NULL where it is left; NULL: spec for all. */
+    const sp_prune_spec *const *each;
     sp_prune_method method;
     const char
         *data; /* .npz or .safetensors: an array per input, items along its first dimension; NULL: none */
@@ -95,6 +97,8 @@ typedef struct sp_prune_report {
     sp_prune_row *row; /* of the graph's arena */
     int64_t items;     /* of the data */
 } sp_prune_report;
+/* The weights that products multiply by, in the order of the graph. E_USAGE: there are none. */
+sparta_status sp_prune_weights(const sp_graph *g, sp_arena *arena, sp_schedule_match **match, int *n) SP_MUST;
 /* Prune the weights of an inferred graph, which a schedule's "*" names, in copies: nothing that was read is changed. Layers meet what those
  * before them give, as far as they were pruned by then: as many at a time as what is kept of their inputs fits into 1 GiB. */
 sparta_status sp_prune_model(sp_graph *g, const sp_prune_request *r, sp_prune_report *out) SP_MUST;

@@ -30,8 +30,22 @@ has out "kept, as asked for" "what is kept is said"
 run 0 "over itself" prune kept.onnx --pattern 1x1:0.75 -o kept.onnx
 run 0 "progress" prune m.onnx --pattern 2:4 --progress plain -o p.onnx; has err "fc2.weight" "progress names layers"
 
+# To a time: the model is small, so that a speed-up of 1 is all that is sure on a busy machine.
+run 0 "to a speed-up" prune m.onnx --target-speedup 1 --pattern 4x1,2:4 --dim batch=64 --threads 1 --time 0.05 -o t.onnx --json
+json "d['dense_ms'] > 0 and d['measured_ms'] <= 1.03 * d['target_ms'] and d['pattern'] is None" "the time is met"
+json "[l['tokens'] for l in d['layers']] == [64] * 3 and all(l['dense_us'] > 0 for l in d['layers'])" "layers have times"
+run 0 "a time that dense takes" prune m.onnx --target-latency 10s --threads 1 --time 0.05 -o t.onnx; has out "dense is enough" "nothing goes"
+run 1 "a time that nothing takes" prune m.onnx --target-latency 0.001us --threads 1 --time 0.05 -o x.onnx; has err "cannot be reached" "it says so"
+has err "times as fast) is the least" "and what can"; gone x.onnx "nothing is written"
+
 refuse() { run 2 "$@"; complains "$1"; gone x.onnx "$1: nothing is written"; }
 refuse "no pattern" prune m.onnx -o x.onnx
+refuse "a time without a unit" prune m.onnx --target-latency 5 -o x.onnx
+refuse "a time below 0" prune m.onnx --target-latency -5ms -o x.onnx
+refuse "two targets" prune m.onnx --target-latency 5ms --target-speedup 2 -o x.onnx
+refuse "slower" prune m.onnx --target-speedup 0.5 -o x.onnx
+refuse "patterns that are none" prune m.onnx --target-speedup 2 --pattern 4x1,,2:4 -o x.onnx
+refuse "patterns twice" prune m.onnx --target-speedup 2 --pattern 2:4,2:4 -o x.onnx
 refuse "no sparsity" prune m.onnx --pattern 4x1 -o x.onnx
 refuse "no output" prune m.onnx --pattern 2:4
 refuse "wanda without data" prune m.onnx --pattern 2:4 --method wanda -o x.onnx
