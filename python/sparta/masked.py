@@ -39,6 +39,20 @@ def as_mask(mask: Any, shape: tuple[int, ...] | torch.Size, where: str) -> torch
     return check_mask(mask, where, shape, (len(shape),))
 
 
+def local(x: Any) -> torch.Tensor:
+    """What this process holds of a tensor that FSDP2 shards."""
+    return x.to_local() if hasattr(x, "to_local") else x
+
+
+def part_of(x: torch.Tensor, like: Any) -> torch.Tensor:
+    """Of a whole tensor what lies beside local(like): each process cuts it for itself."""
+    if not hasattr(like, "device_mesh"):
+        return x
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(x, like.device_mesh, like.placements, src_data_rank=None).to_local()
+
+
 class Masked(nn.Module):
     """What the masked modules share. They are made by mask_, not constructed."""
 
@@ -68,14 +82,7 @@ class Masked(nn.Module):
     @torch.no_grad()
     def zero_pruned_(self) -> None:
         weight: Any = self.weight
-        gone = ~self.weight_mask
-        if hasattr(weight, "device_mesh"):
-            # FSDP2 holds a shard: the mask's part beside it, which each process cuts for itself.
-            from torch.distributed.tensor import distribute_tensor
-
-            gone = distribute_tensor(gone, weight.device_mesh, weight.placements, src_data_rank=None).to_local()
-            weight = weight.to_local()
-        weight.masked_fill_(gone, 0)
+        local(weight).masked_fill_(part_of(~self.weight_mask, weight), 0)
 
     def _hides(self) -> bool:
         """Must forward mask the weight, for the sake of its gradient?"""

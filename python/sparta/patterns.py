@@ -115,12 +115,6 @@ class Pattern:
     def __str__(self) -> str:
         return self.text
 
-    def with_sparsity(self, sparsity: float) -> Pattern:
-        """The same blocks at another sparsity, for pruning step by step. n:m and thresholds have none: the same."""
-        if self.of or self.below is not None:
-            return self
-        return Pattern.parse(f"{self.text.rpartition(':')[0]}:{sparsity:.9g}")
-
     def fits(self, shape: tuple[int, ...] | torch.Size) -> bool:
         """Does at least one whole block (or group) fit into a weight of this shape?"""
         rows, cols = shape[0], shape[1]

@@ -206,6 +206,8 @@ LAYER_COLUMNS = {
 class Report(list):
     """Rows; print shows a table. Those of layers are as `sparta inspect --json` has them; a schedule's have columns of their own."""
 
+    exchange: Any = None  # sparta.prune.one_shot's, of a target time
+
     def __init__(self, rows: Iterable[dict[str, Any]] = (), columns: dict[str, str] = LAYER_COLUMNS) -> None:
         super().__init__(rows)
         self.columns = dict(columns)

@@ -338,7 +338,8 @@ static double expected_ms(const fit *f, double us)
 static sparta_status choose(fit *f, double *us, bool *any)
 {
     const double saving = (f->out.dense_ms - f->out.target_ms) * 1e3 / f->scale;
-    SP_TRY(sp_exchange(f->cx, f->layer, f->out.n, dense_us(f) - saving, us));
+    const double budget = (dense_us(f) - saving) * (1 + 1e-9); /* a time that is met exactly is met */
+    SP_TRY(sp_exchange(f->cx, f->layer, f->out.n, budget, us));
     *any = false;
     for (int i = 0; i < f->out.n; i++) {
         const int c = f->layer[i].chosen;
@@ -427,7 +428,7 @@ static sparta_status by_table(fit *f)
     SP_TRY(choose(f, &us, &any));
     f->out.expected_ms = expected_ms(f, us);
     f->out.measured_ms = NAN;
-    return f->out.expected_ms <= f->out.target_ms * (1 + 1e-9)
+    return f->out.expected_ms <= f->out.target_ms * (1 + 1e-6)
                ? SPARTA_OK
                : unreachable(f, f->out.expected_ms, "by the times that were given");
 }

@@ -220,7 +220,7 @@ def refusals():
         ("'0' meets inputs that are not finite", (bad, "sparsegpt")),
         ("is no pattern", (bad, "wanda", "4y1:0.5")),
         ("would become empty", (bad, "wanda", "rows:1.0")),
-        ("no layer that is left", (bad, "wanda", "512x512:0.5")),
+        ("no layer is left", (bad, "wanda", "512x512:0.5")),
         ("'0' would become empty at threshold(9)", (None, "magnitude", "threshold(9)")),
         ("is a magnitude", (bad, "wanda", "threshold(0.1)")),
     ):

@@ -2,7 +2,7 @@
 refused by its name before the model is touched.
 
     pattern: 4x1                     NxM (N on the output), n:m, n:m@out, rows (channels), cols, heads
-    target_sparsity: 0.9
+    target_sparsity: 0.9             or target_latency: 5ms, target_speedup: 4, which decide for each layer
     pruning_type: snip_momentum      magnitude, gradient_x_weight, snip, snip_momentum, movement
     pruning_scope: global            or local
     start_step: 0
@@ -25,6 +25,7 @@ from typing import Any
 
 from ..patterns import Pattern
 from .criteria import CRITERIA
+from .fit import Time
 from .schedules import DECAYS
 
 __all__ = ["Config", "Settings", "read"]
@@ -63,6 +64,7 @@ class Settings:
 @dataclasses.dataclass(frozen=True)
 class Config:
     sets: tuple[Settings, ...]
+    time: Time | None = None  # then there is one set, and what it says of patterns and sparsity is settled by measuring
     distill: float = 0.0  # share of the loss that is the dense model's
     temperature: float = 2.0
 
@@ -164,7 +166,7 @@ _DEFAULTS: dict[str, Any] = {
     "regrow_until": 0,
     "momentum": 0.9,
 }
-_TOP = ("pruning_configs", "distillation")
+_TOP = ("pruning_configs", "distillation", "target_latency", "target_speedup")
 
 
 # ---------------------------------------------------------------- reading
@@ -180,6 +182,7 @@ def read(config: Any) -> Config:
     _known(said, (*_READ, *_TOP))
     parts = said.pop("pruning_configs", [])
     distill, temperature = _distillation(said.pop("distillation", None))
+    time = _time(said, parts)
     given = _values(said)
     if not isinstance(parts, (list, tuple)):
         raise _fail("pruning_configs", f"a list is needed, not {parts!r}")
@@ -191,7 +194,26 @@ def read(config: Any) -> Config:
         sets.append(_settings({**given, **_values(part)}))
     if not parts or "target_sparsity" in given or given.get("op_names"):
         sets.append(_settings(given))
-    return Config(tuple(sets), distill, temperature)
+    return Config(tuple(sets), time, distill, temperature)
+
+
+def _time(said: dict[str, Any], parts: Any) -> Time | None:
+    """A time takes the place of pattern and target_sparsity: the words that are left are those of a set that prunes nothing yet."""
+    latency, speedup = said.pop("target_latency", None), said.pop("target_speedup", None)
+    if latency is None and speedup is None:
+        return None
+    word = "target_speedup" if latency is None else "target_latency"
+    for other in ("target_sparsity", "pruning_scope", "min_sparsity_ratio_per_op", "max_sparsity_ratio_per_op", "pruning_op_types"):
+        if other in said:
+            raise _fail(other, f"it contradicts {word}, which decides for each linear layer how much goes; leave one out")
+    if parts:
+        raise _fail("pruning_configs", f"they contradict {word}, which decides for each layer; leave one out")
+    try:
+        time = Time.of(latency, speedup, said.pop("pattern", None))
+    except ValueError as error:
+        raise ValueError(f"prune: {error}") from None
+    said.update(pattern="1x1", target_sparsity=0.0)
+    return time
 
 
 def _yaml(config: Any) -> dict[str, Any]:

@@ -13,16 +13,18 @@ inputs that the pruned ones before them give. With U upper, H^-1 = U'U (by one f
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 from .. import _layers
-from ..masked import CLASSES, Masked, mask_
+from ..masked import mask_
 from ..patterns import Pattern, largest, needed
 from ..stages import Report
+from .fit import Time, fit
+from .layers import prunable
 
 __all__ = ["METHODS", "one_shot"]
 
@@ -235,41 +237,33 @@ def _commit(model: nn.Module, found: dict[str, Any], row: dict[str, Any], patter
         found[row["name"]].weight.copy_(left)
 
 
-def _wanted(model: nn.Module, pattern: Pattern, excluded: Any, linear: bool) -> dict[str, Any]:
-    found = _layers.layers(model)
-    left = {name for glob in ([excluded] if isinstance(excluded, str) else excluded) for name in _layers.matching(list(found), glob)}
-    tables = {id(m._parameters.get("weight")) for m in found.values() if isinstance(m, nn.Embedding)}
-    wanted: dict[str, Any] = {}
-    for name, m in found.items():
-        if _layers.is_packed(m):
-            raise ValueError(f"one_shot: {name!r} is built; sparta.unbuild_(model) goes back to the training form")
-        kinds = (nn.Linear,) if linear else (nn.Linear, nn.Conv2d)
-        weight: Any = m._parameters.get("weight")
-        once = not any(other._parameters.get("weight") is weight for other in wanted.values())
-        if isinstance(m, kinds) and name not in left and id(weight) not in tables and once and (type(m) in CLASSES or isinstance(m, Masked)):
-            _layers.need_weight("one_shot", name, m)
-            if pattern.fits(m.weight.shape):
-                wanted[name] = m
-    if not wanted:
-        raise ValueError(f"one_shot: the model has no layer that is left to prune and into which a block of {pattern} fits")
-    return wanted
-
-
 def one_shot(
     model: nn.Module,
     data: Any = None,
     method: str = "magnitude",
-    pattern: str | Pattern = "2:4",
+    pattern: str | Pattern | Iterable[str] | None = None,
     *,
     excluded: Any = (),
     max_memory: int = 1 << 30,
     progress: Callable[[int, int, str], None] | None = None,
+    target_latency: str | float | None = None,
+    target_speedup: float | None = None,
+    example_inputs: Any = None,
+    threads: int = 0,
+    times: Mapping[tuple[str, str | None], float] | None = None,
 ) -> Report:
     """Prunes a trained model in place and gives it masks (sparta.masked). Returns a row for each layer: density, norm_kept, error of its output.
 
     data: inputs of the model, as a tensor, a dict of named ones, or a list or loader of such; magnitude needs none. wanda and sparsegpt are for
     linear layers. excluded: globs of layers to leave. progress(done, all, layer) is called after each. What is wrong with weights is found before any
-    is changed. Where a later layer meets inputs that are not finite, those that did not fit into max_memory beside it were pruned by then.
+    is changed. pattern: 2:4 where nothing is said.
+
+    target_latency ("5ms") or target_speedup (4): each linear layer takes the pattern, and the sparsity, by which the compiled model runs within that
+    time on example_inputs (the first batch of data where they are not given) and loses least. pattern is then a list, "4x1" standing for several
+    sparsities (4x1 and 2:4); threads: of the runs. The report's `exchange` has the times. Errors of layers are found by magnitude, with data by what
+    they meet; SparseGPT's by Wanda's choice. times: {(layer, pattern or None): microseconds} instead of measuring.
+
+    Where a later layer meets inputs that are not finite, those that did not fit into max_memory beside it were pruned by then.
 
     >>> model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8))
     >>> print([row["density"] for row in one_shot(model, torch.randn(64, 16), "sparsegpt", "2:4")])
@@ -279,33 +273,85 @@ def one_shot(
         raise TypeError(f"one_shot: a torch.nn.Module is needed, not {type(model).__name__}")
     if method not in METHODS:
         raise ValueError(f"one_shot: method {method!r} is not known; there are {', '.join(METHODS)}")
-    pattern = Pattern.parse(pattern)
-    if pattern.below is not None and method != "magnitude":
-        raise ValueError(f"one_shot: {pattern} is a magnitude; {method} needs a pattern such as 4x1:0.9 or 2:4")
     batches = _batches(data)
     if method != "magnitude" and not batches:
         raise ValueError(f"one_shot: {method} looks at what layers meet; give data")
+    excluded = [excluded] if isinstance(excluded, str) else excluded
+    exchange = None
+    if target_latency is not None or target_speedup is not None:
+        time = _time(target_latency, target_speedup, pattern, threads)
+        layers = prunable("one_shot", model, None, (), excluded, ("Linear",))
+        inputs = batches[0] if example_inputs is None and batches else example_inputs
+        exchange = fit(model, inputs, time, _Errors(model, layers, batches, method, max_memory), times)
+        patterns = exchange.patterns
+        layers = {name: m for name, m in layers.items() if name in patterns}
+    else:
+        if threads or times is not None:
+            raise ValueError("one_shot: threads and times are for target_latency and target_speedup")
+        one = _pattern(pattern, method)
+        layers = prunable("one_shot", model, one, (), excluded, ("Linear",) if method != "magnitude" else ("Linear", "Conv2d"))
+        patterns = dict.fromkeys(layers, one)
+    rows = _prune_all(model, layers, patterns, batches, method, max_memory, progress)
+    columns = {"layer": "name", "shape": "shape", "pattern": "pattern", "density": "density", "norm kept": "norm_kept", "error": "error"}
+    report = Report(rows, columns)
+    report.exchange = exchange
+    return report
+
+
+def _pattern(pattern: Any, method: str) -> Pattern:
+    one = Pattern.parse("2:4" if pattern is None else pattern)
+    if one.below is not None and method != "magnitude":
+        raise ValueError(f"one_shot: {one} is a magnitude; {method} needs a pattern such as 4x1:0.9 or 2:4")
+    return one
+
+
+def _time(latency: Any, speedup: Any, patterns: Any, threads: int) -> Time:
+    try:
+        return Time.of(latency, speedup, patterns, threads)
+    except ValueError as error:
+        raise ValueError(f"one_shot: {error}") from None
+
+
+class _Errors:
+    """What a layer loses by a pattern: of its output on data, without data the share of its norm."""
+
+    def __init__(self, model: nn.Module, layers: dict[str, Any], batches: list[Any], method: str, most: int):
+        self.layers, self.met = layers, {}
+        self.method = method if method == "magnitude" else "wanda"
+        if batches:
+            size = sum(4 * m.in_features * (1 + _SAMPLE) for m in layers.values())
+            if size > most:
+                raise ValueError(f"one_shot: what layers meet takes {size >> 20} MiB, more than max_memory; raise it, or give no data")
+            self.met = _meet(model, layers, batches, self.method)
+
+    def __call__(self, name: str, pattern: str) -> float | None:
+        if name not in self.layers:
+            return None
+        row = _prune(name, self.layers[name], self.method, Pattern.parse(pattern), self.met.get(name))
+        lost = max(1 - row["norm_kept"] ** 2, 0.0) ** 0.5
+        return lost if row["error"] is None else row["error"]
+
+
+def _prune_all(model, layers, patterns, batches, method, most, progress) -> list[dict[str, Any]]:
     found: dict[str, Any] = _layers.layers(model)
-    layers = _wanted(model, pattern, excluded, method != "magnitude")
-    _check(layers, pattern)
+    _check(layers, patterns)
     names = _order(model, layers, batches) if batches else list(layers)
     rows: list[dict[str, Any]] = []
-    for group in _groups(names, layers, method, max_memory):
+    for group in _groups(names, layers, method, most):
         met = _meet(model, {name: layers[name] for name in group if isinstance(layers[name], nn.Linear)}, batches, method)
         for name in group:
-            rows.append(_prune(name, layers[name], method, pattern, met.pop(name, None)))
-            _commit(model, found, rows[-1], pattern)
+            rows.append(_prune(name, layers[name], method, patterns[name], met.pop(name, None)))
+            _commit(model, found, rows[-1], patterns[name])
             if progress:
                 progress(len(rows), len(names), name)
-    columns = {"layer": "name", "shape": "shape", "pattern": "pattern", "density": "density", "norm kept": "norm_kept", "error": "error"}
-    return Report(rows, columns)
+    return rows
 
 
-def _check(layers: dict[str, Any], pattern: Pattern) -> None:
+def _check(layers: dict[str, Any], patterns: dict[str, Pattern]) -> None:
     """What can be wrong with weights, before any is changed. Blocks go until enough went, whatever the method: as long as all but the largest are
     enough, one stays."""
     for name, module in layers.items():
-        weight = _layers.weight_of(module)
+        weight, pattern = _layers.weight_of(module), patterns[name]
         if not bool(torch.isfinite(weight).all()):
             raise ValueError(f"one_shot: the weight of {name!r} is not finite")
         if pattern.of:

@@ -29,12 +29,15 @@ import torch
 from torch import nn
 
 from .. import _layers
-from ..masked import Masked, mask_
+from ..masked import Masked, local, mask_, part_of
+from ..patterns import Pattern
 from ..stages import Report
 from . import schedules
 from .config import Config, Settings, read
 from .criteria import CRITERIA
 from .distill import Distiller
+from .fit import Exchange, fit
+from .layers import prunable
 from .units import Unit, check, choose, find_heads
 
 __all__ = ["Pruner", "prepare_pruning"]
@@ -45,19 +48,6 @@ _TINY = 1e-12  # norm of a block below which group lasso leaves it alone
 def _whole(x: Any) -> torch.Tensor:
     """All of it, where FSDP2 holds a shard."""
     return x.full_tensor() if hasattr(x, "full_tensor") else x
-
-
-def _part(x: torch.Tensor, like: Any) -> torch.Tensor:
-    """What a shard has of it."""
-    if not hasattr(like, "device_mesh"):
-        return x
-    from torch.distributed.tensor import distribute_tensor
-
-    return distribute_tensor(x, like.device_mesh, like.placements, src_data_rank=None).to_local()
-
-
-def _local(x: Any) -> torch.Tensor:
-    return x.to_local() if hasattr(x, "to_local") else x
 
 
 def _skips(optimizer: Any) -> bool:
@@ -92,7 +82,7 @@ class _Layer:
             mask_(module, mask, pattern, self.name)
         if dense is not None:
             with torch.no_grad():
-                _local(self.module.weight).copy_(_part(dense.masked_fill(~mask, 0), self.module.weight))
+                local(self.module.weight).copy_(part_of(dense.masked_fill(~mask, 0), self.module.weight))
             self.kept = dense
 
 
@@ -128,12 +118,16 @@ class _Set:
 
 
 class Pruner:
-    """See the head of this file. `teacher` is the dense model for distillation; without one it is a copy of the model as it is now."""
+    """See the head of this file. `teacher` is the dense model for distillation; without one it is a copy of the model as it is now. example_inputs
+    are what a target time is measured on; `exchange` then says what was chosen. times: see sparta.prune.fit."""
 
-    def __init__(self, model: nn.Module, config: Any, teacher: nn.Module | None = None):
+    def __init__(self, model: nn.Module, config: Any, teacher: nn.Module | None = None, example_inputs: Any = None, times: Any = None):
         if not isinstance(model, nn.Module):
             raise TypeError(f"prune: a torch.nn.Module is needed, not {type(model).__name__}")
         self.model, self.config = model, read(config)
+        self.exchange: Exchange | None = None
+        if self.config.time is not None:
+            self.config, self.exchange = _settle_time(model, self.config, example_inputs, times)
         self.step = 0
         self._attached: list[Any] = []
         self._began = -1  # the step for which masks were made
@@ -166,7 +160,7 @@ class Pruner:
             for module in layer.modules:
                 grad = module.weight.grad
                 if grad is not None:
-                    _local(grad).masked_fill_(_part(~module.weight_mask, grad), 0)
+                    local(grad).masked_fill_(part_of(~module.weight_mask, grad), 0)
 
     @torch.no_grad()
     def group_lasso_regularize(self, alpha: float | None = None) -> None:
@@ -189,7 +183,7 @@ class Pruner:
                     norm = unit.pattern.spread((mean * count).sqrt(), weight.shape).to(weight.dtype)
                     push = torch.where(norm > _TINY, weight / norm.clamp(min=_TINY), 0)
                     push = push if scale is None else push * scale.to(push.device)
-                    _local(grad).add_(_part(push, grad), alpha=rate)
+                    local(grad).add_(part_of(push, grad), alpha=rate)
 
     def prune_weights_with_magnitude(self) -> None:
         """After the optimizer: what is pruned is 0, the step is counted, and masks grow by magnitude where the schedule says so."""
@@ -398,7 +392,9 @@ class Pruner:
         self._open()
 
 
-def prepare_pruning(model: nn.Module, config: Any, optimizer: Any = None, teacher: nn.Module | None = None) -> Pruner:
+def prepare_pruning(
+    model: nn.Module, config: Any, optimizer: Any = None, teacher: nn.Module | None = None, example_inputs: Any = None, times: Any = None
+) -> Pruner:
     """A pruner whose callbacks the optimizer calls: a training loop needs no change. Without an optimizer, pruner.attach(optimizer) follows.
 
     >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
@@ -411,7 +407,7 @@ def prepare_pruning(model: nn.Module, config: Any, optimizer: Any = None, teache
     >>> pruner.sparsity()
     0.5
     """
-    pruner = Pruner(model, config, teacher)
+    pruner = Pruner(model, config, teacher, example_inputs, times)
     return pruner if optimizer is None else pruner.attach(optimizer)
 
 
@@ -421,7 +417,9 @@ def _sets(model: nn.Module, config: Config) -> list[_Set]:
     taken: dict[str, int] = {}
     made = []
     for i, settings in enumerate(config.sets):
-        names = _named(model, found, settings, {} if settings.names else taken)
+        pattern = None if settings.heads else settings.pattern
+        skip = () if settings.names else taken
+        names = list(prunable("prune", model, pattern, settings.names, settings.excluded, settings.types, skip))
         for name in names:
             if name in taken:
                 raise ValueError(f"prune: {name!r} is named by two of pruning_configs, or its weight is by another name; let one of them name it")
@@ -434,6 +432,35 @@ def _sets(model: nn.Module, config: Config) -> list[_Set]:
     return made
 
 
+def _settle_time(model: nn.Module, config: Config, example_inputs: Any, times: Any) -> tuple[Config, Exchange]:
+    """Of a time: the patterns that layers take, each a set of its own. What a layer loses is the share of its norm."""
+    template = config.sets[0]
+    chosen = prunable("prune", model, None, template.names, template.excluded, ("Linear",))
+
+    def lost(layer: str, pattern: str) -> float | None:
+        module = chosen.get(layer)
+        if module is None:
+            return None
+        weight = _whole(module.weight).detach()
+        kept = weight[Pattern.parse(pattern).mask(weight)].double().norm() / weight.double().norm().clamp(min=1e-300)
+        return float((1 - kept.square()).clamp(min=0).sqrt())
+
+    exchange = fit(model, example_inputs, config.time, lost, times)  # type: ignore[arg-type]
+    by: dict[str, list[str]] = {}
+    for layer, pattern in exchange.patterns.items():
+        by.setdefault(str(pattern), []).append(layer)
+    if not by:
+        raise ValueError(
+            f"prune: the model runs in {exchange.dense_ms:.3g} ms dense, and {exchange.target_ms:.3g} are wanted: nothing is to be pruned"
+        )
+    sets = []
+    for text, layers in by.items():
+        pattern = Pattern.parse(text)
+        once: dict[str, Any] = {"decay": "oneshot", "end": template.start} if pattern.of else {}
+        sets.append(dataclasses.replace(template, pattern=pattern, names=tuple(layers), excluded=(), scope="local", **once))
+    return dataclasses.replace(config, sets=tuple(sets), time=None), exchange
+
+
 def _tied(model: nn.Module, found: dict[str, Any], name: str) -> list[Any]:
     """The other modules that hold its weight."""
     others = next((names for names in _layers.shared(model).values() if name in names), [])
@@ -441,39 +468,6 @@ def _tied(model: nn.Module, found: dict[str, Any], name: str) -> list[Any]:
         if other not in found:
             raise TypeError(f"prune: {other!r} shares the weight of {name!r} and has no masked form; leave the weight out with excluded_op_names")
     return [found[other] for other in others if other != name]
-
-
-def _named(model: nn.Module, found: dict[str, Any], s: Settings, taken: dict[str, int]) -> list[str]:
-    """The layers that a set is for, each weight once."""
-    wanted = [name for glob in s.names for name in _matching(found, glob, "op_names")] if s.names else list(found)
-    left = {name for glob in s.excluded for name in _matching(found, glob, "excluded_op_names")}
-    tables = {id(m._parameters.get("weight")) for m in found.values() if isinstance(m, nn.Embedding)}
-    seen: set[int] = set()
-    names = []
-    for name in dict.fromkeys(wanted):
-        module = found[name]
-        if _layers.is_packed(module):
-            raise ValueError(f"prune: {name!r} is built; sparta.unbuild_(model) goes back to the training form")
-        kind = type(module).__name__.removeprefix("Masked").replace("NonDynamicallyQuantizableLinear", "Linear")
-        weight = id(module._parameters.get("weight"))
-        if name in left or name in taken or kind not in s.types or weight in tables or weight in seen:
-            continue
-        if s.names and not s.heads and not s.pattern.fits(module.weight.shape):
-            raise ValueError(f"prune: no block of {s.pattern} fits into {name!r}, which is {tuple(module.weight.shape)}")
-        if s.heads or s.pattern.fits(module.weight.shape):
-            _layers.need_weight("prune", name, module)
-            seen.add(weight)
-            names.append(name)
-    if not names:
-        raise ValueError(f"prune: no layer is left to prune: of {len(found)} that could be, op_names, excluded_op_names and {s.pattern} leave none")
-    return names
-
-
-def _matching(found: dict[str, Any], glob: str, word: str) -> list[str]:
-    try:
-        return _layers.matching(list(found), glob)
-    except ValueError as error:
-        raise ValueError(f"prune: {word}: {error}") from None
 
 
 def _units(model: nn.Module, found: dict[str, Any], names: list[str], s: Settings) -> list[Unit]:
