@@ -533,8 +533,8 @@ static void load(writer *w, int use)
         for (int t = 0; t < w->vectors; t++) {
             char plus[24] = "";
             if (t) snprintf(plus, sizeof plus, t > 1 ? " + %d * LANES" : " + LANES", t);
-            LINE(w, "vec %s_v%d = get_%s(%s + %s%s, %s);", name, t, tile ? "f32" : sp_write_type(w, use), array,
-                 at, plus, w->masked ? "lanes" : "LANES");
+            LINE(w, "vec %s_v%d = get_%s(%s + %s%s, %s);", name, t, tile ? "f32" : sp_write_type(w, use),
+                 array, at, plus, w->masked ? "lanes" : "LANES");
             if (several) LINE(w, "PIN(%s_v%d);", name, t);
         }
         return;
