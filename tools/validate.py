@@ -67,6 +67,7 @@ class Task:
     timed: int  # rows of the timed run
     batch: int = 64
     large: bool = False  # trains on a GPU where there is one
+    updates: int = 100  # masks are made anew every 1/100 of the steps; 1/25 on a GPU, where that takes long
 
     @property
     def sentences(self):
@@ -84,10 +85,10 @@ TASKS = {
     "MLP on digits": Task("digits", lambda _: mlp(64), 30, 2e-3, IMAGES + ONE_SHOT, ("5",), 128),
     "MLP on MNIST": Task("mnist", lambda _: mlp(784), 16, 1e-3, IMAGES + ONE_SHOT, ("5",), 128),
     "ResNet on digits": Task("digits", lambda _: resnet(1), 20, 2e-3, IMAGES + ONE_SHOT, ("0", "7"), 32),
-    "ResNet on MNIST": Task("mnist", lambda _: resnet(2), 12, 2e-3, IMAGES + ONE_SHOT, ("0", "7"), 32, large=True),
+    "ResNet on MNIST": Task("mnist", lambda _: resnet(2), 12, 2e-3, IMAGES + ONE_SHOT, ("0", "7"), 32, large=True, updates=25),
     "DLRM on diamonds": Task("diamonds", lambda _: Recommender(), 4, 2e-3, ("16x4:0.85", *ONE_SHOT), ("bottom.0", "top.4"), 2048, 128),
-    "character transformer on names": Task("names", lambda _: Letters(), 15, 5e-4, (*TEXT, "heads:0.5", *ONE_SHOT), ("head",), 32, 128, True),
-    "MiniLM on sentences": Task("sentences", minilm, 6, 4e-4, TEXT + ONE_SHOT, (), 32, 128, True),
+    "character transformer on names": Task("names", lambda _: Letters(), 15, 5e-4, (*TEXT, "heads:0.5", *ONE_SHOT), ("head",), 32, 128, True, 25),
+    "MiniLM on sentences": Task("sentences", minilm, 6, 4e-4, TEXT + ONE_SHOT, (), 32, 128, True, 25),
 }
 
 
@@ -128,13 +129,13 @@ def call(model, x, rows):
 
 
 # ---------------------------------------------------------------- training
-def config(pattern, recipe, excluded, steps, labels):
+def config(task, pattern, recipe, steps):
     name, _, share = pattern.partition(":")
-    said = {"pattern": pattern, "excluded_op_names": list(excluded)}
+    said = {"pattern": pattern, "excluded_op_names": list(task.excluded)}
     if not groups(pattern):
         said |= {"pattern": name, "target_sparsity": float(share), "pruning_scope": recipe.split()[0]}
-        said |= {"end_step": int(0.6 * steps), "sparsity_decay_type": "cubic", "pruning_frequency": max(steps // 100, 1)}
-    if labels and "distilled" in recipe:
+        said |= {"end_step": int(0.6 * steps), "sparsity_decay_type": "cubic", "pruning_frequency": max(steps // task.updates, 1)}
+    if "distilled" in recipe:
         said["distillation"] = {"alpha": 0.5, "temperature": 2.0}
     return said
 
@@ -146,7 +147,7 @@ def train(task, model, fit, epochs, seed, pattern="", recipe="", teacher=None):
     optimizer = torch.optim.AdamW(parameters, task.rate, weight_decay=0.01)
     steps = epochs * -(-len(y) // task.batch)
     later = torch.optim.lr_scheduler.OneCycleLR(optimizer, task.rate, total_steps=steps, pct_start=0.2)
-    said = config(pattern, recipe, task.excluded, steps, not task.sentences) if pattern else {}
+    said = config(task, pattern, recipe, steps) if pattern else {}
     pruner = sparta.prune.prepare_pruning(model, said, optimizer, teacher if "distillation" in said else None) if pattern else None
     model.train()
     for _ in range(epochs):

@@ -71,7 +71,7 @@ def configs():
         for pattern in task.patterns:
             for recipe in validate.recipes(task, pattern):
                 if pattern not in validate.ONE_SHOT:
-                    said = sparta.prune.read(validate.config(pattern, recipe, task.excluded, 100, not task.sentences))
+                    said = sparta.prune.read(validate.config(task, pattern, recipe, 100))
                     need(bool(said.distill) == ("distilled" in recipe), f"{pattern} {recipe}: distillation")
                     need(said.sets[0].scope == recipe.split()[0] or validate.groups(pattern), f"{pattern} {recipe}: scope")
                     count += 1
