@@ -80,6 +80,8 @@ static void listed_keys(lower_node *ln, int64_t blocks, int64_t room)
     out += n, size -= (size_t)n;
     if (ln->sparse == LOWER_FORBIDDEN)
         snprintf(out, size, "dense implements only were asked for");
+    else if (ln->task.strict)
+        snprintf(out, size, "options.strict: skipping the others would skip 0 x Inf");
     else if (ln->dense_us > 0 && ln->sparse_us > 0)
         snprintf(out, size, "%s (%s: %.1f us, %.1f us dense)",
                  skips ? "the others are skipped" : "not skipping is faster", how(ln), ln->sparse_us,

@@ -55,10 +55,10 @@ static bool match_attention_rows(const sp_task *t)
     return has_heads(t->node) && !has_list(t->node) && (sp_implement_few(t) || !match_attention(t));
 }
 
-/* Where a Route lists blocks of keys; what is not listed is not read, so that an infinity there does not show. */
+/* Where a Route lists blocks of keys; what is not listed is not read, so that 0 times an infinite value does not show. */
 static bool match_attention_skip(const sp_task *t)
 {
-    return match_attention(t) && has_list(t->node);
+    return match_attention(t) && has_list(t->node) && !t->strict;
 }
 
 static void heads(const sp_implement *im, const sp_task *t, sp_text *out)
