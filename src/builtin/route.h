@@ -28,7 +28,7 @@ static inline int64_t sp_route_blocks(int64_t n, int64_t block)
 {
     return n / block + (n % block != 0);
 }
-/* E_SHAPE: attributes block and keep of a node that has them, and numbers that a list of this many rows has room for. */
+/* E_SHAPE unless attributes block and keep are at least 1. */
 sparta_status sp_route_check(sparta_ctx *cx, const char *op, const sp_attrs *attrs) SP_MUST;
 /* Bytes of scratch for one head. */
 sparta_status sp_route_scratch(sparta_ctx *cx, const sp_route *r, size_t *out) SP_MUST;
