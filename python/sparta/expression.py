@@ -155,6 +155,8 @@ def expr(
     for operand, name in zip(list_of, names):
         operand.name = name.encode()
         if name in packed:
+            if name in told and packed[name].dtype != _arrays.dtype_name(told[name]):
+                raise TypeError(f"expression: {name} is {packed[name].dtype}, and dtypes says {_arrays.dtype_name(told[name])}; convert it first")
             operand.packed = packed[name]._handle
             continue
         if name in dense:
@@ -163,7 +165,8 @@ def expr(
         elif name in told:
             operand.tensor.dtype = told[name]
         if name in told and operand.tensor.dtype != told[name]:
-            raise TypeError(f"expression: {name} is {_arrays.dtype_name(operand.tensor.dtype)}, and dtypes says {_arrays.dtype_name(told[name])}; convert it first")
+            has = _arrays.dtype_name(operand.tensor.dtype)
+            raise TypeError(f"expression: {name} is {has}, and dtypes says {_arrays.dtype_name(told[name])}; convert it first")
         operand.format = wanted[name].encode() if name in wanted else None
     spec = new(
         "sparta_expression_spec", text=text, n=len(names), operand=list_of, schedule=schedule, target=target, threads=threads, limit=float(limit)

@@ -67,6 +67,7 @@ def types():
     matrix = scipy.sparse.csr_array(a.astype(np.float32))
     close(door.expr("y(i,k) = A(i,j)*x(j,k)", A=matrix, dtypes={"x": "f16"})(x=x), want)
     refused(TypeError, "convert it first", door.expr, "y(i) = A(i,j)*x(j)", A=a, dtypes={"A": "bf16"})
+    refused(TypeError, "convert it first", door.expr, "y(i) = A(i,j)*x(j)", A=a, formats={"A": "csr"}, dtypes={"A": "bf16"})
     refused(ValueError, "no type 'f12'", door.expr, "y(i) = A(i,j)*x(j)", A=a, dtypes={"x": "f12"})
     refused((TypeError, ValueError, door.Error), "say the type", door.expr("y(i,k) = A(i,j)*x(j,k)", A=a, formats={"A": "csr"}), x=x)
 
