@@ -22,6 +22,20 @@ static inline int64_t sp_special_extent(sp_special_digit d)
 {
     return d.modulus / d.weight;
 }
+/* Where the arrays of a part of an operand begin, and the sizes of its levels. */
+static inline int sp_special_array(const sp_special_operand *o, int leaf)
+{
+    return o->array + leaf * (1 + 2 * SP_LEVELS);
+}
+static inline int sp_special_sizes(const sp_special_operand *o, int leaf)
+{
+    return SP_SPECIAL_INDICES + o->level + leaf * SP_LEVELS;
+}
+/* Is it one part of several? */
+static inline bool sp_special_has_parts(const sp_special *s, const sp_special_use *u)
+{
+    return u->leaf >= 0 && s->operand[u->operand].leaves > 1;
+}
 /* Does a loop bind a part of an index? */
 static inline bool sp_special_binds(const sp_special_loop *l)
 {

@@ -92,19 +92,13 @@ static sparta_status place_operand(sp_special_kernel *k, int at, const sparta_te
     return SPARTA_OK;
 }
 
-/* Where in the arrays the values of a part of an operand are. */
-static int values_at(const sp_special_operand *o, int leaf)
-{
-    return o->array + leaf * (1 + 2 * SP_LEVELS);
-}
-
 /* The values of a part as nests meet them. */
 static sparta_tensor values_of(const sp_special_kernel *k, int operand, int leaf)
 {
     const sp_special_operand *o = &k->s->operand[operand];
     sparta_tensor t = o->stored ? sp_packed_leaf(&k->packed[operand], leaf)->values : k->dense[operand];
     t.dtype = sp_special_lies(o);
-    t.data = k->array[values_at(o, leaf)];
+    t.data = k->array[sp_special_array(o, leaf)];
     return t;
 }
 
@@ -113,7 +107,7 @@ static sparta_status widen_result(sp_special_kernel *k, int operand)
 {
     const sp_special_operand *o = &k->s->operand[operand];
     for (int i = 0; o->written && o->dtype != SPARTA_F32 && i < (o->stored ? o->leaves : 1); i++) {
-        const int at = values_at(o, i);
+        const int at = sp_special_array(o, i);
         const sparta_tensor t = values_of(k, operand, i);
         const int64_t n = sparta_tensor_elements(&t);
         if (!k->wide[at] || k->wide_n[at] < n) {
@@ -131,8 +125,8 @@ static sparta_status widen_result(sp_special_kernel *k, int operand)
 static void fill_leaf(sp_special_kernel *k, int at, int leaf, const sp_packed *p, const sp_level_view *view)
 {
     const sp_special_operand *o = &k->s->operand[at];
-    void **array = k->array + values_at(o, leaf);
-    long *size = k->size + SP_SPECIAL_INDICES + o->level + leaf * SP_LEVELS;
+    void **array = k->array + sp_special_array(o, leaf);
+    long *size = k->size + sp_special_sizes(o, leaf);
     array[0] = p->values.data;
     for (int l = 0; l < p->format.n; l++) {
         array[1 + 2 * l] = p->pos[l].data;
@@ -485,7 +479,7 @@ static sparta_status run_private(shared *r, sp_pool *pool)
     privates p = {.workers = r->workers,
                   .reduce = k->s->statement[n->statement].reduce,
                   .n = sparta_tensor_elements(&values)};
-    const sparta_status status = make_privates(k, &p, r, &values, values_at(o, t->leaf));
+    const sparta_status status = make_privates(k, &p, r, &values, sp_special_array(o, t->leaf));
     if (!status) {
         run_shared(r, pool);
         sp_pool_run(pool, add_up, &p);
@@ -542,7 +536,7 @@ static void convert_part(void *arg, int worker)
                 o->stored ? &sp_packed_leaf(&c->k->packed[i], leaf)->values : &c->k->dense[i];
             const int64_t n = sparta_tensor_elements(t), from = n * worker / c->workers,
                           count = n * (worker + 1) / c->workers - from;
-            float *wide = c->k->wide[values_at(o, leaf)] + from;
+            float *wide = c->k->wide[sp_special_array(o, leaf)] + from;
             uint16_t *at = (uint16_t *)t->data + from;
             if (count > 0 && c->back)
                 c->k->narrow[i](wide, at, (long)count);

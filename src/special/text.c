@@ -813,10 +813,12 @@ static void walk(const writer *from, int at)
         range_loop(&w, at);
     else if (l->bind == SP_BIND_VECTOR)
         vector_loops(&w, at);
-    else if (l->bind == SP_BIND_UNROLL)
+    else if (l->bind == SP_BIND_UNROLL && !(w.masked && summed(w.s, w.n, at)))
         unrolled_loop(&w, at);
     else
-        count_loop(&w, at);
+        count_loop(
+            &w,
+            at); /* of sums in the last lanes too: written out they take the compiler longer than they save */
 }
 
 /* ------------------------------------------------------------------ functions */
@@ -891,26 +893,90 @@ void sp_special_print(const sp_special *s, sp_text *out)
     }
 }
 
-static void function(const sp_special *s, int number, const char *prefix, sp_text *out)
+/* Nests whose text differs in nothing but the part of a sum of formats that they read are one function, which gets the arrays of the part. */
+static bool has_parts(const sp_special *s, int number)
+{
+    bool any = false;
+    for (int u = 0; u < s->nest[number]->uses; u++) any |= sp_special_has_parts(s, &s->nest[number]->use[u]);
+    return any && sp_special_group(s, number) == number + 1;
+}
+
+static void body_of(const sp_special *s, int number, sp_text *out)
 {
     const sp_special_nest *n = s->nest[number];
-    writer *w = sp_arena_array(s->arena, 1, sizeof *w);
+    writer *w = sp_alloc(s->cx, sizeof *w);
     if (!w) {
         out->status = sp_ctx_status(s->cx);
         return;
     }
     *w = (writer){.s = s, .n = n, .out = out, .number = number, .last = -1, .apart = -1};
-    for (int i = number; i < sp_special_group(s, number); i++) {
-        sp_text_printf(out, i > number ? "\n * nest %d: " : "\n/* nest %d: ", i);
-        print_nest(s, s->nest[i], out);
-    }
-    sp_text_printf(out, " */\nKERNEL void %s%d(const struct sp_special_args *args)\n{\n", prefix, number);
+    w->parts = has_parts(s, number);
     w->indent = 1;
     sp_write_declare(w);
     if (!sp_special_shares(n)) LINE(w, "if (args->part) return;");
     sp_write_settle(w, -1);
     walk(w, 0);
     sp_write_close(w);
+    sp_free(s->cx, w);
+}
+
+/* ", void *const *A_part, const long *A_size" as parameters, or what is given for them. */
+static void part_arguments(const sp_special *s, int number, bool given, sp_text *out)
+{
+    for (int u = 0; u < s->nest[number]->uses; u++) {
+        const sp_special_use *x = &s->nest[number]->use[u];
+        const sp_special_operand *o = &s->operand[x->operand];
+        char name[48];
+        if (!sp_special_has_parts(s, x)) continue;
+        sp_write_name(&(writer){.s = s, .n = s->nest[number]}, u, name);
+        if (given)
+            sp_text_printf(out, ", args->array + %d, args->size + %d", sp_special_array(o, x->leaf),
+                           sp_special_sizes(o, x->leaf));
+        else
+            sp_text_printf(out, ", void *const *%s_part, const long *%s_size", name, name);
+    }
+}
+
+/* The function for a part, unless an earlier nest has it: the number of the nest that does. */
+static int part_function(const sp_special *s, int number, const char *prefix, const char **body, sp_text *out)
+{
+    int same = 0;
+    sp_text text;
+    sp_text_init(&text, s->cx);
+    body_of(s, number, &text);
+    if (text.status && !out->status) out->status = text.status;
+    body[number] = sp_text_keep(&text, s->arena);
+    if (!body[number]) {
+        out->status = sp_ctx_status(s->cx);
+        return number;
+    }
+    while (!body[same] || strcmp(body[same], body[number])) same++;
+    if (same < number) return same;
+    sp_text_printf(out, "static __attribute__((noinline)) void %spart_%d(const struct sp_special_args *args",
+                   prefix, number);
+    part_arguments(s, number, false, out);
+    sp_text_printf(out, ")\n{\n%s}\n", body[number]);
+    return same;
+}
+
+/* body: of the nests before that have parts, else NULL. */
+static void function(const sp_special *s, int number, const char *prefix, const char **body, sp_text *out)
+{
+    const bool parts = has_parts(s, number);
+    for (int i = number; i < sp_special_group(s, number); i++) {
+        sp_text_printf(out, i > number ? "\n * nest %d: " : "\n/* nest %d: ", i);
+        print_nest(s, s->nest[i], out);
+    }
+    sp_text_printf(out, " */\n");
+    const int same = parts ? part_function(s, number, prefix, body, out) : number;
+    sp_text_printf(out, "KERNEL void %s%d(const struct sp_special_args *args)\n{\n", prefix, number);
+    if (!parts) {
+        body_of(s, number, out);
+    } else {
+        sp_text_printf(out, "    %spart_%d(args", prefix, same);
+        part_arguments(s, number, true, out);
+        sp_text_printf(out, ");\n");
+    }
     sp_text_printf(out, "}\n");
 }
 
@@ -945,8 +1011,9 @@ void sp_special_functions(const sp_special *s, const char *prefix, sp_text *out)
     }
     sp_text_printf(out, " */\n");
     conversions(s, prefix, out);
+    const char *body[SP_SPECIAL_NESTS] = {NULL};
     for (int i = 0; i < s->nests; i++)
-        if (!s->nest[i]->joined) function(s, i, prefix, out);
+        if (!s->nest[i]->joined) function(s, i, prefix, body, out);
 }
 
 #define EMBED(symbol, file)                                                                                  \

@@ -103,14 +103,6 @@ static void crd_text(const char *name, const sp_format *f, int level, const char
         snprintf(out, size, "%s_crd%d[%s]", name, level, q);
 }
 
-static void width_text(const char *name, const sp_level *l, int level, char out[48])
-{
-    if (l->w)
-        snprintf(out, 48, "%lld", (long long)l->w);
-    else
-        snprintf(out, 48, "%s_n%d", name, level);
-}
-
 /* Words of a column, in their place: p, q, N, W, pos, crd(q). */
 static void paste(const char *column, const char *name, const sp_format *f, int level, const char *p,
                   const char *q, char *out, size_t size)
@@ -132,9 +124,7 @@ static void paste(const char *column, const char *name, const sp_format *f, int 
             else
                 snprintf(word, sizeof word, "%s_n%d", name, level);
         } else if (n == 1 && *c == 'W') {
-            char width[48];
-            width_text(name, l, level, width);
-            snprintf(word, sizeof word, "%s", width);
+            snprintf(word, sizeof word, "%s_n%d", name, level);
         } else if (n == 3 && !strncmp(c, "pos", 3)) {
             snprintf(word, sizeof word, "%s_pos%d", name, level);
         } else if (n == 3 && !strncmp(c, "crd(q)", 6)) {
@@ -751,7 +741,7 @@ static bool sized(const sp_level *l, int level)
     if (!l) return level > 0;
     const bool diagonal = l->map == SP_MAP_SUB || l->map == SP_MAP_ADD;
     switch (l->kind) {
-    case SP_LEVEL_PACKED: return !l->w;
+    case SP_LEVEL_PACKED:
     case SP_LEVEL_BITMAP: return true;
     case SP_LEVEL_DENSE:
     case SP_LEVEL_RANGE: return (level > 0 && !fixed_extent(l)) || diagonal;
@@ -759,22 +749,44 @@ static bool sized(const sp_level *l, int level)
     }
 }
 
-static void declare_leaf(writer *w, const char *name, const sp_special_operand *o, int leaf)
+/* Array `at` of a part, or the size of a level: one of all, or of those that the function is given for this part. */
+static const char *array_text(const char *name, const sp_special_operand *o, int leaf, bool given, int at,
+                              char out[96])
+{
+    if (given)
+        snprintf(out, 96, "%s_part[%d]", name, at);
+    else
+        snprintf(out, 96, "args->array[%d]", sp_special_array(o, leaf) + at);
+    return out;
+}
+static const char *size_text(const char *name, const sp_special_operand *o, int leaf, bool given, int level,
+                             char out[96])
+{
+    if (given)
+        snprintf(out, 96, "%s_size[%d]", name, level);
+    else
+        snprintf(out, 96, "args->size[%d]", sp_special_sizes(o, leaf) + level);
+    return out;
+}
+
+static void declare_leaf(writer *w, const char *name, const sp_special_operand *o, int leaf, bool given)
 {
     const sp_format *f = sp_special_leaf(o, leaf);
-    const int first = o->array + leaf * (1 + 2 * SP_LEVELS),
-              sizes = SP_SPECIAL_INDICES + o->level + leaf * SP_LEVELS;
     const int levels = f ? f->n : o->rank;
+    char from[96];
     for (int l = 0; l < levels; l++) {
         const sp_level *v = f ? &f->level[l] : NULL;
-        if (sized(v, l)) LINE(w, "const long %s_n%d = args->size[%d];", name, l, sizes + l);
+        if (v && v->w && !(given && v->kind == SP_LEVEL_PACKED)) /* which may be another in each part */
+            LINE(w, "const long %s_n%d = %lld;", name, l, (long long)v->w);
+        else if (sized(v, l))
+            LINE(w, "const long %s_n%d = %s;", name, l, size_text(name, o, leaf, given, l, from));
         if (v && sp_level_table[v->kind].has_pos)
-            LINE(w, "const %s *const %s_pos%d = args->array[%d];", index_type(v->pos), name, l,
-                 first + 1 + 2 * l);
+            LINE(w, "const %s *const %s_pos%d = %s;", index_type(v->pos), name, l,
+                 array_text(name, o, leaf, given, 1 + 2 * l, from));
         if (v && sp_level_table[v->kind].crd_kind != SP_CRD_NONE)
-            LINE(w, "const %s *const %s_crd%d = args->array[%d];",
+            LINE(w, "const %s *const %s_crd%d = %s;",
                  v->crd_bits || v->kind == SP_LEVEL_BITMAP ? "unsigned char" : index_type(v->crd), name, l,
-                 first + 2 + 2 * l);
+                 array_text(name, o, leaf, given, 2 + 2 * l, from));
     }
 }
 
@@ -800,10 +812,12 @@ void sp_write_declare(writer *w)
         for (int leaf = found ? 0 : n->use[u].leaf; leaf <= (found ? o->leaves - 1 : n->use[u].leaf);
              leaf++) {
             snprintf(part, sizeof part, found ? "%s_p%d" : "%s", name, leaf);
-            if (n->use[u].follows < 0 && (!result || o->like < 0)) declare_leaf(w, part, o, leaf);
-            LINE(w, "%s%s *%sconst %s_values = args->array[%d];", result ? "" : "const ",
+            const bool given = w->parts && sp_special_has_parts(w->s, &n->use[u]);
+            char from[96];
+            if (n->use[u].follows < 0 && (!result || o->like < 0)) declare_leaf(w, part, o, leaf, given);
+            LINE(w, "%s%s *%sconst %s_values = %s;", result ? "" : "const ",
                  sp_special_lies(o) == SPARTA_F32 ? "float" : "unsigned short", own ? "" : "restrict ", part,
-                 o->array + leaf * (1 + 2 * SP_LEVELS));
+                 array_text(part, o, leaf, given, 0, from));
         }
     }
 }

@@ -19,6 +19,8 @@ typedef struct writer {
     const sp_special_nest *n;
     sp_text *out;
     int number; /* of the nest */
+    bool
+        parts; /* what it reads of sums of formats is given to the function: those of other parts have the same text */
     int indent, opened;
     bool bound[SP_SPECIAL_LOOPS];
     char value[SP_SPECIAL_LOOPS][32];   /* what the loop is called here, or the value of an unrolled one */

@@ -452,6 +452,10 @@ static const struct {
      "bound(k,64); vectorize(k); precompute(k)"},
     {"bsr_tile", "C(i,k) = A(i,j)*B(j,k)", {"A", "bsr(2,2)"}, "tensorize(i1,j1,k,1)"},
     {"one_side", "C(i,j) = max(A(i,j),X(i,j))", {"A", "coo"}, NULL},
+    {"parts",
+     "C(i,k) = A(i,j)*B(j,k)",
+     {"A", "sum{colpart(3) -> csr}"},
+     "reorder(i,k,j); vectorize(k,1)"}, /* the second and the third are one function */
     {"typed", "C(i,k) = A(i,j)*B(j,k); y(i) = A(i,j)*x(j)", {"A", "csr"}, NULL}, /* bf16 and f16 in turns */
 };
 
