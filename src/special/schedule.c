@@ -517,14 +517,12 @@ static const char *vector_refused(const sp_special *s, const sp_special_nest *n,
     return NULL;
 }
 
-/* Several positions at a time, with a sum each: the innermost loop, over positions that are summed. */
-static const char *turns_refused(const sp_special *s, const sp_special_nest *n, int at)
+/* Several positions at a time: the innermost loop, over positions that are summed. */
+static const char *together_refused(const sp_special *s, const sp_special_nest *n, int at)
 {
     const sp_special_loop *l = &n->loop[at];
     if (l->over == SP_OVER_PIECES) return "it goes over pieces, each of which is a loop";
     if (l->over != SP_OVER_SEGMENT) return "it is a search, which has one result";
-    if (n->use[l->use].format->level[l->level].kind == SP_LEVEL_BITMAP)
-        return "bits are found one after the other";
     if (at + 1 != n->loops) return "it goes over stored positions and is not the innermost loop";
     if (l->range) return "it goes over one range at a time";
     if (sp_special_in_result(s, n, l->digit.index) || l->digit.index < 0)
@@ -535,11 +533,20 @@ static const char *turns_refused(const sp_special *s, const sp_special_nest *n, 
     return NULL;
 }
 
-/* Positions as lanes: their values and coordinates lie side by side, and every other operand is row-major with the coordinate as its last axis. */
+/* With a sum each. */
+static const char *turns_refused(const sp_special *s, const sp_special_nest *n, int at)
+{
+    const sp_special_loop *l = &n->loop[at];
+    if (l->over == SP_OVER_SEGMENT && n->use[l->use].format->level[l->level].kind == SP_LEVEL_BITMAP)
+        return "bits are found one after the other";
+    return together_refused(s, n, at);
+}
+
+/* Positions as lanes: their values and coordinates lie side by side or are bits, and every other operand is row-major with the coordinate as its last axis. */
 static const char *gather_refused(const sp_special *s, const sp_special_nest *n, int at)
 {
     const sp_special_loop *l = &n->loop[at];
-    const char *refused = turns_refused(s, n, at);
+    const char *refused = together_refused(s, n, at);
     if (refused) return refused;
     if (s->statement[n->statement].reduce != SP_NEST_sum) return "the statement takes no sum";
     for (int i = 0; i < n->loops; i++)
@@ -548,11 +555,14 @@ static const char *gather_refused(const sp_special *s, const sp_special_nest *n,
                    "not read";
     const sp_format *f = n->use[l->use].format;
     const sp_level *v = &f->level[l->level];
-    if (l->level + 1 != f->n || v->crd_bits || sp_level_shares(f, l->level) != 1 ||
-        (v->kind != SP_LEVEL_COMPRESSED && v->kind != SP_LEVEL_PACKED && !sp_special_runs(n, at - 1)) ||
-        (v->crd != SPARTA_I32 && v->crd != SPARTA_U16 && v->crd != SPARTA_U8) || l->digit.modulus ||
-        l->digit.weight != 1)
-        return "its positions are lanes of a last level with whole coordinates of i32, u16 or u8 alone";
+    const bool listed =
+        (v->kind == SP_LEVEL_COMPRESSED || v->kind == SP_LEVEL_PACKED || sp_special_runs(n, at - 1)) &&
+        !v->crd_bits && sp_level_shares(f, l->level) == 1 &&
+        (v->crd == SPARTA_I32 || v->crd == SPARTA_U16 || v->crd == SPARTA_U8);
+    if (l->level + 1 != f->n || l->digit.modulus || l->digit.weight != 1 ||
+        (!listed && v->kind != SP_LEVEL_BITMAP))
+        return "its positions are lanes of a last level with bits, or whole coordinates of i32, u16 or u8 "
+               "alone";
     for (int u = 0; u + 1 < n->uses; u++) {
         const sp_special_use *use = &n->use[u];
         if (u == l->use) continue;

@@ -570,6 +570,43 @@ static void gathered(const writer *from, int at, const char *coordinate)
     sp_write_close(&w);
 }
 
+/* Is a term a product of operands alone? It is then 0 where these are. */
+static bool multiplies(const sp_special *s, int node)
+{
+    const sp_special_node *t = &s->node[node];
+    return t->kind == SP_TREE_ACCESS || (t->kind == SP_TREE_WORD && t->at == SP_NEST_mul &&
+                                         multiplies(s, t->arg[0]) && multiplies(s, t->arg[1]));
+}
+
+/* LANES bits at a time: the elements of those that are set go to their lanes. */
+static void bits_in_lanes(const writer *from, int at, const char *begin, const char *coordinate)
+{
+    writer w = *from;
+    const sp_special_loop *l = &w.n->loop[at];
+    const char *parent = *w.at[l->use] ? w.at[l->use] : "0";
+    char name[48];
+    sp_text e;
+    sp_write_name(&w, l->use, name);
+    w.opened = 0, w.vectors = 1, w.gathered = true;
+    LINE(&w, "const long %s_bytes%d = (%s_n%d + 7) / 8;", name, l->level, name, l->level);
+    LINE(&w, "long next = %s;", begin);
+    LINE(&w, "vec sums = splat(0.f);");
+    OPEN(&w, "for (long %s = 0; %s < %s_n%d; %s += LANES)", coordinate, coordinate, name, l->level,
+         coordinate);
+    LINE(&w, "const unsigned bits = lane_bits(%s_crd%d + %s * %s_bytes%d, %s, %s_bytes%d);", name, l->level,
+         parent, name, l->level, coordinate, name, l->level);
+    sp_write_expand(&w, l->use, coordinate);
+    sp_text_init(&e, w.out->cx);
+    sp_write_expression(&w, w.n->root, 0, &e);
+    LINE(&w, multiplies(w.s, w.n->root) ? "sums %c= %s;" : "sums %c= where(%s, bits);",
+         w.n->negative ? '-' : '+', sp_text_str(&e));
+    LINE(&w, "next += set_bits(bits);");
+    if (e.status && !w.out->status) w.out->status = e.status;
+    sp_text_free(&e);
+    sp_write_close(&w);
+    LINE(&w, "sum%d_0 += sum_vec(sums);", w.copy);
+}
+
 /* Several positions at a time, each with a sum of its own, so that none waits for another; then those that are left. */
 static void turns(const writer *from, int at, const char *first, const char *last, const char *q,
                   const char *coordinate)
@@ -668,7 +705,9 @@ static void segment_loop(const writer *from, int at)
     if (sp_special_runs(w.n, at - 1)) snprintf(end, sizeof end, "%s_run%d", name, l->level - 1);
     bounds(&w, at, begin, end, "1", first, last);
     cut(&w, at, first, last);
-    if (u->format->level[l->level].kind == SP_LEVEL_BITMAP) {
+    if (l->gather && u->format->level[l->level].kind == SP_LEVEL_BITMAP) {
+        bits_in_lanes(&w, at, begin, w.value[at]);
+    } else if (u->format->level[l->level].kind == SP_LEVEL_BITMAP) {
         bits_loop(&w, name, l->level, w.at[l->use], begin, q, w.value[at]);
         at_position(&w, at, q, NULL);
     } else if (l->bind == SP_BIND_UNROLL) {

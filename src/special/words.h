@@ -131,7 +131,7 @@ INLINE float least_one(float a, float b)
 {
     return a != a || a < b ? a : b;
 }
-/* How many bits of a byte are set. Where there is no instruction for it, gcc would call a function that nobody has. */
+/* How many bits of a byte, or of LANES lanes, are set. Where there is no instruction for it, gcc would call a function that nobody has. */
 INLINE long set_bits(unsigned byte)
 {
 #ifdef __POPCNT__
@@ -159,6 +159,49 @@ INLINE unsigned long bits_at(const unsigned char *bits, long n)
         for (long i = 0; i < n; i++) v |= (unsigned long)bits[i] << 8 * i;
     return v;
 }
+/* Of n bytes of bits, those of LANES lanes from bit `at` on. */
+INLINE unsigned lane_bits(const unsigned char *bits, long at, long n)
+{
+#if LANES == 16
+    unsigned short v = bits[at / 8];
+    if (at / 8 + 1 < n) __builtin_memcpy(&v, bits + at / 8, 2);
+    return v;
+#else
+    (void)n;
+    return bits[at / 8] >> at % 8 & ((1u << LANES) - 1);
+#endif
+}
+/* Lanes whose bit is set: those of v; p[0], p[1], ... one after the other; p[lane]. The others are 0, and nothing is read for them. */
+#if defined(__AVX512F__)
+#define AT_BITS(name, how, argument, operand)                                                                \
+    INLINE vec name(argument, unsigned bits)                                                                 \
+    {                                                                                                        \
+        vec r;                                                                                               \
+        __asm__(how " %1,%0%{%2%}%{z%}" : "=v"(r) : operand, "Yk"((unsigned short)bits));                    \
+        return r;                                                                                            \
+    }
+AT_BITS(where, "vmovaps", vec v, "v"(v))
+AT_BITS(expand_at, "vexpandps", const float *p, "m"(*(const float (*)[LANES])p))
+AT_BITS(get_where, "vmovups", const float *p, "m"(*(const float (*)[LANES])p))
+#else
+INLINE vec where(vec v, unsigned bits)
+{
+    UNROLL for (int i = 0; i < LANES; i++) v[i] = bits >> i & 1 ? v[i] : 0;
+    return v;
+}
+INLINE vec expand_at(const float *p, unsigned bits)
+{
+    vec v = {0};
+    UNROLL for (int i = 0; i < LANES; i++) if (bits >> i & 1) v[i] = *p++;
+    return v;
+}
+INLINE vec get_where(const float *p, unsigned bits)
+{
+    vec v = {0};
+    UNROLL for (int i = 0; i < LANES; i++) if (bits >> i & 1) v[i] = p[i];
+    return v;
+}
+#endif
 /* Coordinate q of segments of w, each of whole bytes, in 2 or 4 bits. */
 INLINE long narrow(const unsigned char *crd, long q, long w, int bits)
 {

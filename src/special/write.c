@@ -563,6 +563,21 @@ void sp_write_gather(writer *w, int lead, const char *c)
     }
 }
 
+void sp_write_expand(writer *w, int lead, const char *c)
+{
+    for (int u = 0; u + 1 < w->n->uses; u++) {
+        char name[48];
+        sp_write_name(w, u, name);
+        if (u == lead)
+            LINE(w, "const vec %s_v0 = expand_at(%s_values + next, bits);", name, name);
+        else if (*w->at[u])
+            LINE(w, "const vec %s_v0 = get_where(%s_values + %s * %s_n%d + %s, bits);", name, name, w->at[u],
+                 name, w->levels[u], c);
+        else
+            LINE(w, "const vec %s_v0 = get_where(%s_values + %s, bits);", name, name, c);
+    }
+}
+
 static bool advance(writer *w, int use)
 {
     const sp_special_use *u = &w->n->use[use];

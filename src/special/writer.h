@@ -55,6 +55,8 @@ void sp_write_settle(writer *w, int use);
 void sp_write_name(const writer *w, int use, char out[48]);
 /* The elements at LANES positions from `next` on, whose coordinates are c: those of operand `lead`, and of all others at these. */
 void sp_write_gather(writer *w, int lead, const char *c);
+/* The same where a bit says for each of LANES coordinates from c on whether there is an element. */
+void sp_write_expand(writer *w, int lead, const char *c);
 void sp_write_expression(const writer *w, int node, int t, sp_text *out);
 /* The factors that are known outside of a loop, or those that are not, as a product. */
 void sp_write_product(const writer *w, int loop, bool outside, int t, sp_text *out);

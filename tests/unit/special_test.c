@@ -256,7 +256,7 @@ static void every_rule_of_schedules(void **state)
         {"y(i) = A(i,j)*x(j)*b(i)", "csr", "precompute(j); vectorize(j)", "computed first"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); pos(b,p)", "one range at a time"},
         {"C(i,k) = A(i,j)*B(j,k)", "csr", "split(j,a,b,4); fuse(i,a,f)", "goes over ranges"},
-        {"y(i) = A(i,j)*x(j)", "bitmap", "vectorize(j)", "bits are found"},
+        {"y(i) = A(i,j)*x(j)", "bitmap", "vectorize(j)", NULL},
         {"y(i) = A(i,j)*x(j)", "coo", "vectorize(j)", NULL},
         {"y(i) = A(i,j)*x(j)", "csr, crd=i64", "vectorize(j)", "of a last level"},
         {"y(i) = A(i,j)*x(j)*b(i)", "csr", "vectorize(j)", "with its index last"},
@@ -422,6 +422,7 @@ static const struct {
     {"spmm_coo", "C(i,k) = A(i,j)*B(j,k)", {"A", "coo"}, NULL},
     {"spmm_dia", "C(i,k) += A(i,j)*B(j,k)", {"A", "dia"}, NULL},
     {"spmv_dia", "y(i) = A(i,j)*x(j)", {"A", "dia"}, NULL},
+    {"spmv_bitmap", "y(i) = 2*A(i,j)*x(j)", {"A", "bitmap"}, NULL},
     {"spmv_csr", "y(i) = A(i,j)*x(j) + b(i); y(i) = relu(y(i))", {"A", "csr"}, NULL},
     {"sddmm_csr", "C(i,j) = S(i,j)*A(i,k)*B(j,k)", {"S", "csr", "C", "csr"}, NULL},
     {"strip_panel", "y(m,n) = x(m,k)*w(n,k)", {"w", "cv(2)", "x", "panel", "y", "panel"}, NULL},
@@ -519,10 +520,14 @@ static void long_rows(void **state)
     (void)state;
     static const char *const texts[] = {"y(i) = A(i,j)*x(j)", "m(i) = largest(A(i,j))",
                                         "m(i) = smallest(A(i,j)*x(j))"};
-    static const char *const formats[] = {"csr", "coo"};
+    static const char *const formats[] = {"csr", "coo", "bitmap"};
     for (size_t i = 0; i < SP_COUNT(texts) * SP_COUNT(formats); i++)
-        run_scheduled(sp_target_best(SP_DEVICE_CPU), 300, texts[i / 2],
-                      (const char *const[]){"A", formats[i % 2], NULL}, NULL);
+        run_scheduled(sp_target_best(SP_DEVICE_CPU), 300, texts[i / 3],
+                      (const char *const[]){"A", formats[i % 3], NULL}, NULL);
+    for (sp_target t = 0; t < SP_TARGETS; t++) /* bits as lanes, where they are not the default too */
+        for (int i = 0; sp_target_device(t) == SP_DEVICE_CPU && sp_target_fits(t) && i < 2; i++)
+            run_scheduled(t, 300, i ? "y(i) = 2*A(i,j) - A(i,j)*X(i,j)" : "y(i) = A(i,j)*x(j)",
+                          (const char *const[]){"A", "bitmap", NULL}, "vectorize(j)");
 }
 
 /* Lanes along diagonals, of matrices with more rows than columns and the other way round, by one thread and by three. */
