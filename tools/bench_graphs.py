@@ -289,7 +289,7 @@ def page(b):
     nodes, edges = (2048, 50_000) if quick else (16_384, 1_000_000)
     features = (32, 64) if quick else (32, 64, 128, 256, 512)
     a = graph(nodes, edges, 17)
-    b.check(a, np.random.default_rng(5).standard_normal((nodes, 32), dtype=np.float32))
+    b.check(a, np.random.default_rng(5).standard_normal((nodes, 64), dtype=np.float32))
     degree = np.diff(a.indptr)
     yield "# Graphs, formats, streams: generated kernels against SciPy and torch"
     yield ""
