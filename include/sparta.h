@@ -473,8 +473,7 @@ typedef struct sparta_compile_options {
     /* Called now and then by the thread that compiles: `done` of `all`, and what is being done. It may cancel the context. */
     void (*progress)(void *user, int done, int all, const char *what);
     void *progress_user;
-    /* Do not run the result against the references of the file: for a caller that has the answers and compares them itself. With no_measure
-     * no kernel is run at all. */
+    /* Do not run the result against the references of the file: for a caller that has the answers and compares them itself. */
     int no_verify;
 } sparta_compile_options;
 

@@ -54,10 +54,10 @@ def _names(answer: Any) -> list[str] | None:
     return None
 
 
-def _shapes(inputs: Any, sizes: Any) -> Any:
-    """The first dimension of each input under its name, where a size is asked for."""
-    if sizes is None:
-        return None
+def _shapes(inputs: Any, dims: Any, given: Any) -> Any:
+    """What is said of open sizes, in torch's words; else the first dimension of each input under its name, where a size is asked for."""
+    if given is not None or "batch" not in (dims or {}):
+        return given
     batch = torch.export.Dim("batch")
     of = lambda x: {0: batch} if isinstance(x, torch.Tensor) and x.dim() else None
     return {name: of(x) for name, x in inputs.items()} if isinstance(inputs, dict) else tuple(of(x) for x in inputs)
@@ -82,35 +82,60 @@ def has_onnx() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("onnx", "onnxscript"))
 
 
-def _given(inputs: Any, where: str, dims: dict | None) -> Any:
+def _named(shapes: Any) -> list[tuple[Any, int, str]]:
+    """(input, axis, name) of each torch.export.Dim in dynamic_shapes; an input is its place or its name. Those that torch finds out have no name."""
+    found = []
+    for key, said in shapes.items() if isinstance(shapes, dict) else enumerate(shapes or ()):
+        axes = said.items() if isinstance(said, dict) else enumerate(said) if isinstance(said, (list, tuple)) else ()
+        for axis, dim in axes:
+            name = getattr(dim, "__name__", None)
+            if isinstance(axis, int) and isinstance(name, str) and name.isidentifier():
+                found.append((key, axis, name))
+    return found
+
+
+def _names_of_sizes(exported: Any, shapes: Any) -> dict[str, str]:
+    """What sparta-sizes.json says: {"x_0": "batch"}. Inputs inside of structures have sizes that are called after places."""
+    inputs = [name for name in exported.graph_signature.user_inputs if isinstance(name, str)]
+    place = dict(zip(inputs if isinstance(shapes, dict) else range(len(inputs)), inputs))
+    flat = isinstance(shapes, dict) or len(shapes or ()) == len(inputs)
+    return {f"{place[key]}_{axis}": name for key, axis, name in _named(shapes) if flat and key in place}
+
+
+def _given(inputs: Any, where: str, dims: dict | None, shapes: Any) -> Any:
     """Arguments in a row, or by name."""
     if inputs is None:
         raise ValueError(f"{where}: a torch module needs example_inputs: a tensor, a tuple of arguments or a dict of named ones")
-    unknown = sorted(set(dims or {}) - {"batch"})
+    there = {"batch"} if shapes is None else {name for _, _, name in _named(shapes)}
+    unknown = sorted(set(dims or {}) - there)
+    if unknown and shapes is None:
+        raise ValueError(
+            f"{where}: no dim {unknown[0]!r}; a torch module has 'batch', the first dimension of each input; dynamic_shapes names others"
+        )
     if unknown:
-        raise ValueError(f"{where}: no dim {unknown[0]!r}; a torch module has 'batch', the first dimension of each input, and the example's sizes")
+        raise ValueError(f"{where}: no dim {unknown[0]!r}; dynamic_shapes has {', '.join(sorted(there)) or 'none with a name'}")
     return dict(inputs) if hasattr(inputs, "keys") else tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
 
 
-def program(model: nn.Module, inputs: Any, folder: str, where: str, dims: dict | None = None) -> str:
+def program(model: nn.Module, inputs: Any, folder: str, where: str, dims: dict | None = None, dynamic_shapes: Any = None) -> str:
     """Writes model.pt2 into the folder and returns its path; the inputs are as export has them."""
-    given = _given(inputs, where, dims)
+    given = _given(inputs, where, dims, dynamic_shapes)
     arguments = ((), given) if isinstance(given, dict) else (given, None)
     path = os.path.join(folder, "model.pt2")
     try:
         with _quiet(), torch.no_grad():
-            shapes = _shapes(given, (dims or {}).get("batch"))
+            shapes = _shapes(given, dims, dynamic_shapes)
             exported = torch.export.export(plain(model), arguments[0], arguments[1], dynamic_shapes=shapes)
-            sizes = {f"{name}_0": "batch" for name in exported.graph_signature.user_inputs if isinstance(name, str)}
+            sizes = _names_of_sizes(exported, shapes)
             torch.export.save(exported, path, extra_files={"sparta-sizes.json": json.dumps(sizes)})
     except Exception as error:
         raise ValueError(f"{where}: torch.export cannot take this module: {_last_line(error)}") from error
     return path
 
 
-def export(model: nn.Module, inputs: Any, folder: str, where: str, dims: dict | None = None) -> str:
+def export(model: nn.Module, inputs: Any, folder: str, where: str, dims: dict | None = None, dynamic_shapes: Any = None) -> str:
     """Writes model.onnx into the folder and returns its path. The inputs are a tensor, a tuple of arguments or a dict of named ones."""
-    given = _given(inputs, where, dims)
+    given = _given(inputs, where, dims, dynamic_shapes)
     _need_exporter(where)
     twin = plain(model)
     with torch.no_grad():
@@ -128,7 +153,7 @@ def export(model: nn.Module, inputs: Any, folder: str, where: str, dims: dict | 
                 verbose=False,
                 optimize=False,
                 output_names=names,
-                dynamic_shapes=_shapes(given, (dims or {}).get("batch")),
+                dynamic_shapes=_shapes(given, dims, dynamic_shapes),
             )
             if size(twin) > LARGEST:
                 program.save(path, external_data=True)

@@ -73,7 +73,7 @@ def _is_module(model):
 
 
 @contextlib.contextmanager
-def _file(model, where="compile", example_inputs=None, dims=None, via="pt2"):
+def _file(model, where="compile", example_inputs=None, dims=None, via="pt2", dynamic_shapes=None):
     """The path of a model that is given as one, as the bytes of an ONNX model, as an onnx.ModelProto or as a torch module."""
     if _is_path(model):
         yield model
@@ -84,7 +84,7 @@ def _file(model, where="compile", example_inputs=None, dims=None, via="pt2"):
         from . import _export
 
         with tempfile.TemporaryDirectory(prefix="sparta-") as folder:
-            yield (_export.program if via == "pt2" else _export.export)(model, example_inputs, folder, where, dims)
+            yield (_export.program if via == "pt2" else _export.export)(model, example_inputs, folder, where, dims, dynamic_shapes)
         return
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
@@ -362,6 +362,7 @@ def compile(
     schedule: Any = None,
     target: str | None = None,
     dims: Mapping[str, int | tuple[int, ...]] | None = None,
+    dynamic_shapes: Any = None,
     progress: Callable[[int, int, str], object] | None = None,
     threads: int = 0,
     context: Mapping[str, Any] | None = None,
@@ -374,7 +375,8 @@ def compile(
     A torch.nn.Module is saved by torch.export first, for inputs as example_inputs has them: a tensor, a tuple of arguments or a dict of named ones.
     via="onnx" writes ONNX instead, which needs the packages onnx and onnxscript; without via that is also tried where the program has an operator
     that is not supported. Masked and packed layers keep what is pruned, layers are called by their modules, parameters keep their names; outputs are
-    `output`, `output_0` and so on, or the names of a dict. dims={"batch": (1, 8, 64)} leaves the first dimension of the inputs open.
+    `output`, `output_0` and so on, or the names of a dict. dims={"batch": (1, 8, 64)} leaves the first dimension of the inputs open;
+    dynamic_shapes says it in torch.export's words, whose Dims then are the names of dims.
 
     masks: an .npz or .safetensors with an array per weight, or a dict of arrays; zero where the weight is gone. Without, exact zeros are the mask.
     schedule: a path, a Schedule, or create_schedule's. dims: {"batch": 4, "sequence": (1, 128, 512)}. progress: called with (done, all, what).
@@ -384,7 +386,7 @@ def compile(
     ways = _ways(model, via)
     for way in ways:
         try:
-            with _file(model, "compile", example_inputs, dims, way) as path:
+            with _file(model, "compile", example_inputs, dims, way, dynamic_shapes) as path:
                 more = dict(options, target=target, threads=threads)
                 return _compile(path, out, context, dict(masks=masks, schedule=schedule, dims=dims, progress=progress, **more))
         except Error as error:

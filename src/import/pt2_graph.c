@@ -535,6 +535,9 @@ static sparta_status import(sp_pt2 *p, sp_bytes file)
     SP_TRY(sp_pt2_json(p, path, &program));
     SP_TRY(check_version(p, program));
     SP_TRY(sp_pt2_json(p, "extra/sparta-sizes.json", &p->sizes));
+    if (p->sizes && p->sizes->kind != JSON_OBJECT)
+        return sp_fail(p->cx, SPARTA_E_FORMAT,
+                       "extra/sparta-sizes.json: expected {\"x_0\": \"batch\"}: a name for each size");
     const json_value *module = sp_json_get(program, "graph_module"), *graph = sp_json_get(module, "graph"),
                      *signature = sp_json_get(module, "signature");
     if (!graph || !signature) return sp_fail(p->cx, SPARTA_E_FORMAT, "%.200s: there is no graph in it", path);

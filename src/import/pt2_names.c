@@ -149,17 +149,33 @@ static sparta_status alone(sp_pt2 *p, const char *text, const char **name)
     return *w.at ? unknown(&w) : SPARTA_OK;
 }
 
+/* Sizes are words of expressions, which are printed and read again: a name is one, as C's are. */
+static bool is_name(const char *text)
+{
+    size_t n = 0;
+    while (n <= INPUT_KEPT && is_letter(text[n])) n++;
+    return n && n <= INPUT_KEPT && !text[n] && !(text[0] >= '0' && text[0] <= '9');
+}
+
 /* input_axis, or what whoever saved the program calls that (extra_files of torch.export.save). */
-static const char *size_name(sp_pt2 *p, const char *input, int axis)
+static sparta_status size_name(sp_pt2 *p, const char *input, int axis, const char **out)
 {
     char clean[INPUT_KEPT + 1];
     size_t n = 0;
     for (; input[n] && n < INPUT_KEPT; n++) clean[n] = is_letter(input[n]) ? input[n] : '_';
     clean[n] = 0;
-    const char *ours =
-        sp_arena_printf(p->keep, "%s%s_%d", clean[0] >= '0' && clean[0] <= '9' ? "_" : "", clean, axis);
-    const char *said = ours ? sp_json_text(sp_json_get(p->sizes, ours)) : NULL;
-    return said && *said ? said : ours;
+    *out = sp_arena_printf(p->keep, "%s%s_%d", clean[0] >= '0' && clean[0] <= '9' ? "_" : "", clean, axis);
+    SP_NEED(p->cx, *out);
+    const json_value *given = sp_json_get(p->sizes, *out);
+    if (!given) return SPARTA_OK;
+    const char *said = sp_json_text(given);
+    if (!said || !is_name(said))
+        return sp_fail(p->cx, SPARTA_E_FORMAT,
+                       "extra/sparta-sizes.json: %s is called '%.100s'; a name is a letter and up to %d "
+                       "letters, digits and underscores more",
+                       *out, said ? said : "", INPUT_KEPT - 1);
+    *out = said;
+    return SPARTA_OK;
 }
 
 sparta_status sp_pt2_name_symbols(sp_pt2 *p, const char *input, const json_value *sizes)
@@ -171,8 +187,8 @@ sparta_status sp_pt2_name_symbols(sp_pt2 *p, const char *input, const json_value
         if (!text) continue;
         SP_TRY(alone(p, text, &name));
         if (!*name || sp_map_get(p->symbols, name, NULL)) continue;
-        const char *ours = size_name(p, input, axis);
-        SP_NEED(p->cx, ours);
+        const char *ours;
+        SP_TRY(size_name(p, input, axis, &ours));
         SP_TRY(symbol(p, name, ours, &e));
     }
     return SPARTA_OK;

@@ -1,6 +1,6 @@
 /* fuzz_pt2.c: libFuzzer's target for programs of torch.export. The bytes are an archive, whose CRCs are mended as somebody who knows the
- * format would; bytes that begin with '{' are the program alone, which is put into an archive with three weights. They must give an error, or a
- * graph that verifies, whose shapes are inferred or refused, within 64 MiB. */
+ * format would; bytes that begin with '{' are the program alone, which is put into an archive with three weights, and what follows a
+ * byte 0 names its sizes. They must give an error, or a graph that verifies, whose shapes are inferred or refused, within 64 MiB. */
 #include "import/import.h"
 #include "npz_file.h"
 #include "ops/ops.h"
@@ -15,6 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static pt2_archive around(const uint8_t *program, size_t size)
 {
+    const uint8_t *end = memchr(program, 0, size);
+    const size_t all = size;
+    size = end ? (size_t)(end - program) : size;
     static const float w[32] = {1, 2, 3};
     pt2_archive a = {0};
     pt2_put(&a, "m/data/weights/weight_0", w, sizeof w);
@@ -22,6 +25,7 @@ static pt2_archive around(const uint8_t *program, size_t size)
              "{'config':{" STORED("fc.weight", "weight_0", INT(4) "," INT(8), INT(8) "," INT(1)) "," STORED(
                  "fc.bias", "weight_0", INT(4), INT(1)) "," STORED("k", "weight_0", INT(4), INT(2)) "}}");
     pt2_put(&a, "m/models/model.json", program, size);
+    if (end) pt2_put(&a, "m/extra/sparta-sizes.json", end + 1, all - size - 1);
     pt2_put(&a, "m/archive_format", "pt2", 3);
     pt2_end(&a);
     return a;

@@ -269,6 +269,31 @@ def names():
     need(sparta.compile(path, schedule=s, **QUICK).layers[-1]["density"] <= 0.6, "schedules by the names of parameters")
 
 
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.layer = nn.Embedding(20, 16), nn.Linear(16, 8)
+
+    def forward(self, ids, scale):
+        return self.layer(self.words(ids)) * scale[:, None, None]
+
+
+def named_sizes():
+    """Dims of torch.export are sizes of the package, by their names."""
+    module, ids, scale = Two().eval(), torch.randint(0, 20, (3, 7)), torch.randn(3)
+    of = {"ids": {0: BATCH, 1: LENGTH}, "scale": {0: BATCH}}
+    for inputs, shapes in (((ids, scale), (of["ids"], of["scale"])), ({"scale": scale, "ids": ids}, of), ((ids, scale), of)):
+        package = sparta.compile(module, example_inputs=inputs, dynamic_shapes=shapes, dims={"length": (1, 8, 32)}, **QUICK)
+        need(package.inspect()["bounds"] == {"batch": 64, "length": 32}, f"{package.inspect()['bounds']}")
+        for b, n in ((3, 7), (1, 30)):
+            i, s = torch.randint(0, 20, (b, n)), torch.randn(b)
+            close(next(iter(package.run({"ids": i, "scale": s}).values())), module(i, s))
+    refused(ValueError, "has batch, length", sparta.compile, module, example_inputs=(ids, scale), dynamic_shapes=of, dims={"tokens": 3})
+    auto = {"ids": {1: torch.export.Dim.AUTO}, "scale": None}
+    package = sparta.compile(module, example_inputs=(ids, scale), dynamic_shapes=auto, **QUICK)
+    need(package.inputs["ids"][1] == (3, None), f"{package.inputs}")
+
+
 def verbs():
     module = Named().eval()
     path, work = save("verbs", module, (torch.randn(3, 16),), ({0: BATCH},)), tests.work.name
@@ -326,6 +351,6 @@ for network in ("resnet", "mobilenet", "unet"):
     tests.check(network, networks, network)
 for model in turn():
     tests.check(model, transformer, model)
-for name, function in {"names": names, "verbs": verbs, "refusals": refusals, "hostile": hostile}.items():
+for name, function in {"names": names, "names of sizes": named_sizes, "verbs": verbs, "refusals": refusals, "hostile": hostile}.items():
     tests.check(name, function)
 sys.exit(tests.finish())

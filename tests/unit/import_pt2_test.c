@@ -17,6 +17,8 @@
              "'metadata':{'nn_module_stack':'L__self__,,M;L__self__fc,fc,torch.nn.Linear'},'name':'" out     \
              "'}"
 
+static const char *sizes_file; /* extra/sparta-sizes.json; NULL: none */
+
 /* x (batch, 3) and a weight (2, 3) called fc.weight; nodes, the types of what they give, outputs. */
 static pt2_archive program_of(const char *nodes, const char *types, const char *output, const char *major,
                               const char *config, size_t weights)
@@ -37,6 +39,7 @@ static pt2_archive program_of(const char *nodes, const char *types, const char *
     pt2_put(&a, "m/data/weights/weight_0", w, weights);
     pt2_json(&a, "m/data/weights/model_weights_config.json", config);
     pt2_json(&a, "m/models/model.json", text);
+    if (sizes_file) pt2_json(&a, "m/extra/sparta-sizes.json", sizes_file);
     pt2_put(&a, "m/archive_format", "pt2", 3);
     pt2_put(&a, "m/byteorder", "little", 6);
     pt2_end(&a);
@@ -118,6 +121,49 @@ static void sample(void **state)
 }
 
 /* An output that is an input, and one value twice. */
+/* Names for sizes, which somebody else wrote. */
+static void size_names(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "{'x_0':''}",
+        "{'x_0':'a b'}",
+        "{'x_0':'a]\\nnode y'}",
+        "{'x_0':'7'}",
+        "{'x_0':7}",
+        "{'x_0':{'a':'b'}}",
+        "{'x_0':null}",
+        "{'x_0':'a+b'}",
+        "{'x_0':'\\u00e9'}",
+        "{'x_0':'a012345678901234567890123456789012345678'}b",
+        "{'x_0':'a0123456789012345678901234567890123456789'}",
+    };
+    static const char *const good[] = {"{}", "{'y_0':'a b'}", "{'x_1':7}"};
+    static const char *const other[] = {"[]", "7", "'batch'", "null"};
+    const char *y = OUTPUT("linear");
+    sizes_file = "{'x_0':'batch'}";
+    becomes(program(LINEAR, Y("linear"), y),
+            "graph \"program\"\ninput  x: f32[batch,3]\nbound  batch[64]\n"
+            "const  fc.weight: f32[2,3] = [1.0,2.0,3.0,4.0,5.0,6.0] @\"fc.weight\"\n"
+            "node   %0: ? = Transpose(fc.weight) {perm=[1,0]} \"fc/Transpose\"\n"
+            "node   output: ? = MatMul(x, %0) \"fc\"\noutput output\n");
+    for (size_t i = 0; i < SP_COUNT(bad); i++) {
+        sizes_file = bad[i];
+        refused(program(LINEAR, Y("linear"), y), SPARTA_E_FORMAT, "sparta-sizes.json");
+    }
+    for (size_t i = 0; i < SP_COUNT(other); i++) {
+        sizes_file = other[i];
+        refused(program(LINEAR, Y("linear"), y), SPARTA_E_FORMAT, "a name for each size");
+    }
+    for (size_t i = 0; i < SP_COUNT(good); i++) {
+        sizes_file = good[i];
+        becomes(program(LINEAR, Y("linear"), y),
+                HEAD "node   %0: ? = Transpose(fc.weight) {perm=[1,0]} \"fc/Transpose\"\n"
+                     "node   output: ? = MatMul(x, %0) \"fc\"\noutput output\n");
+    }
+    sizes_file = NULL;
+}
+
 static void same_outputs(void **state)
 {
     (void)state;
@@ -275,9 +321,9 @@ static void memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sample),   cmocka_unit_test(same_outputs), cmocka_unit_test(in_place),
-        cmocka_unit_test(refusals), cmocka_unit_test(weights),      cmocka_unit_test(archives),
-        cmocka_unit_test(damaged),  cmocka_unit_test(memory),
+        cmocka_unit_test(sample),   cmocka_unit_test(size_names), cmocka_unit_test(same_outputs),
+        cmocka_unit_test(in_place), cmocka_unit_test(refusals),   cmocka_unit_test(weights),
+        cmocka_unit_test(archives), cmocka_unit_test(damaged),    cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
