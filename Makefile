@@ -205,6 +205,9 @@ bench-given: all ## time BERTs with whole rows pruned against themselves without
 bench-torch: all ## time the PyTorch door against torch; fills docs/benchmarks/torch.md with TORCH_ARGS=--write (TORCH_ARGS="...")
 	@tools/venv .venv-torch tests/torch/requirements.txt --no-deps
 	.venv-torch/bin/python tools/bench_torch.py $(TORCH_ARGS)
+bench-prune: all ## time pruning: a training step, SparseGPT, bert-base in one shot; fills docs/benchmarks/prune.md with PRUNE_ARGS="--write docs/benchmarks/prune.md"
+	@tools/venv .venv-torch tests/torch/requirements.txt --no-deps
+	.venv-torch/bin/python tools/bench_prune.py --sparta $(B)/sparta $(PRUNE_ARGS)
 # The data needs packages, training and timing do not: docs/validated.md says how long they take, and on what.
 VALIDATE = PYTHONPATH=$$(echo .venv-validate/lib/python3*/site-packages) .venv-torch/bin/python tools/validate.py
 validate: all ## train models dense and pruned on data that pip gives, time their packages; fills docs/validated.md (VALIDATE_ARGS="--only MLP")
@@ -307,4 +310,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: validate lint docs-operators operators-check test-torch-oldest test-torch-minors test-gpu test-gpu-sanitize bench-gpu bench-graphs all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-torch layers exports format format-check coverage examples install clean FORCE
+.PHONY: validate lint docs-operators operators-check test-torch-oldest test-torch-minors test-gpu test-gpu-sanitize bench-gpu bench-graphs all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-prune bench-torch layers exports format format-check coverage examples install clean FORCE
