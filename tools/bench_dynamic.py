@@ -2,7 +2,7 @@
 """Times models that are sparsified as they run (docs/schedules.md) against the same run dense: a Relu perceptron whose hidden layer is, and an attention whose scores are.
 
     python3 tools/bench_dynamic.py --sparta build/release/sparta                        prints the page
-    make bench-dynamic                                                                  writes docs/benchmarks/dynamic.md, about five minutes
+    make bench-dynamic                                                                  writes docs/benchmarks/dynamic.md, about ten minutes
 
 Of each line of the hidden layer a share stays (topk); of the blocks of keys each block of queries goes to the nearest (similarity). Products are timed by compile itself, all contenders window by window in turns on one thread, the best
 of many windows; whole models by `sparta bench`, both in turns in one process. Needs no packages.
