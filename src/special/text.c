@@ -53,7 +53,8 @@ static bool counted(const sp_special_nest *n, int index)
 static bool summed(const sp_special *s, const sp_special_nest *n, int loop)
 {
     const sp_special_loop *l = &n->loop[loop];
-    if (l->over == SP_OVER_MERGE) return true;
+    if (l->over == SP_OVER_MERGE)
+        return l->use != sp_special_like(s, n); /* whose positions are the result's */
     if (l->digit.index >= 0 && sp_special_in_result(s, n, l->digit.index)) return false;
     /* Where the result has an index that follows from diagonals, all that they go over says which element it is. */
     bool follows = false;

@@ -512,6 +512,11 @@ static void unrolled_sums_of_a_pattern(void **state)
     run_scheduled(sp_target_best(SP_DEVICE_CPU), 30, "S(i,j) = A(i,j)*X(i,k)*Y(j,k)",
                   (const char *const[]){"A", "dbsr(3,2)", "S", "dbsr(3,2)", NULL},
                   "reorder(i0,j0,k,i1,j1); unroll(j1); unroll(i1)");
+    /* and where the last level binds nothing that is not known before it */
+#define LAST_OF_ONE                                                                                          \
+    "(i,j)->(i/3:dense, j:packed[auto](pad=zero), i%3/1:packed[auto](pad=zero), i%1:loose(nonunique))"
+    run_scheduled(sp_target_best(SP_DEVICE_CPU), 30, "S(i,j) = A(i,j)*X(i,k)*Y(j,k)",
+                  (const char *const[]){"A", LAST_OF_ONE, "S", LAST_OF_ONE, NULL}, "vectorize(k,2)");
 }
 
 /* Rows that are longer than a vector, by the default of each statement: lanes of positions are for sums. */
