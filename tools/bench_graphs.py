@@ -44,6 +44,15 @@ def graph(nodes, edges, seed):
     return scipy.sparse.coo_matrix((values, (taken // nodes, taken % nodes)), (nodes, nodes)).tocsr()
 
 
+def drawn(rng, shape):
+    """Begins at a line of the cache, as tensors of torch and of ours do; NumPy's own arrays begin 16 bytes behind one, and rows then lie in one line more."""
+    room = np.empty(int(np.prod(shape)) + 16, np.float32)
+    skip = -room.ctypes.data % 64 // 4
+    x = room[skip : skip + int(np.prod(shape))].reshape(shape)
+    rng.standard_normal(out=x, dtype=np.float32)
+    return x
+
+
 def random_matrix(n, density, seed):
     return scipy.sparse.random(n, n, density, "csr", np.float32, np.random.default_rng(seed))
 
@@ -150,7 +159,7 @@ def products(b, a, features):
     yield "|---|---|---|---|---|---|---|---|---|---|"
     t = as_torch(a)
     for k in features:
-        x = np.random.default_rng(k).standard_normal((a.shape[1], k), dtype=np.float32)
+        x = drawn(np.random.default_rng(k), (a.shape[1], k))
         dense = torch.from_numpy(x)
         given = ["--input", "A=" + b.file("graph", a), "--dim", f"k={k}"]
         us, theirs, torches, *reads = b.row(SPMM, ["--format", "A=csr", *given], lambda x=x: a @ x, lambda dense=dense: t @ dense, *b.reading(a, x))
@@ -168,7 +177,7 @@ def samples(b, a, features):
     t = as_torch(a)
     for k in features:
         rng = np.random.default_rng(k)
-        x, y = (torch.from_numpy(rng.standard_normal((a.shape[0], k), dtype=np.float32)) for _ in range(2))
+        x, y = (torch.from_numpy(drawn(rng, (a.shape[0], k))) for _ in range(2))
         words = ["--format", "S=csr", "--format", "C=csr", "--input", "S=" + b.file("graph", a), "--dim", f"k={k}"]
         us, theirs = b.row(SDDMM, words, lambda x=x, y=y: torch.sparse.sampled_addmm(t, x, y.t(), beta=0.0))
         b.facts.setdefault("samples", []).append(theirs / us)
@@ -180,7 +189,7 @@ def formats(b, quick):
     n = 256 if quick else 1024
     scattered = random_matrix(n, 0.1, 1)
     bands = scipy.sparse.diags([np.ones(n, np.float32)] * 25, list(range(-12, 13)), shape=(n, n), format="csr", dtype=np.float32)
-    x, v = np.random.default_rng(2).standard_normal((n, 128), dtype=np.float32), np.random.default_rng(3).standard_normal(n, dtype=np.float32)
+    x, v = drawn(np.random.default_rng(2), (n, 128)), drawn(np.random.default_rng(3), (n,))
     dense, vector = torch.from_numpy(x), torch.from_numpy(v)
     yield "| matrix | format | by 128 columns, us | rate of csr's | SciPy, the same format | torch CSR | by a vector, us | SciPy | torch CSR |"
     yield "|---|---|---|---|---|---|---|---|---|"

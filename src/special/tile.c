@@ -198,8 +198,8 @@ static void copy_element(writer *w, int use, const sp_special_tile *t, const cha
     }
     const char last = rank > 1 ? 'p' : 'i';
     if (t->scratch)
-        LINE(w, "put_f32(%s_tile + %s, get_%s(%s_values + %s_%c%d, %sn_%s - %s_i%d), LANES);", name,
-             sp_text_str(&at), sp_write_type(w, use), name, name, last, rank - 1, sp_text_str(&there),
+        LINE(w, "put_f32(%s_tile + %s, get_%s(%s_values + %s_%c%d, %smax_of(0, n_%s - %s_i%d)), LANES);",
+             name, sp_text_str(&at), sp_write_type(w, use), name, name, last, rank - 1, sp_text_str(&there),
              w->s->index[t->dim[t->n - 1].index].name, name, rank - 1);
     else {
         char array[64], place[64], element[160];
