@@ -21,8 +21,10 @@ typedef struct layer {
     sparta_ctx *cx;
     const sp_prune_spec *spec;
     int64_t n, k;
-    float *w;      /* (n, k) */
-    float *u;      /* (k, k) */
+    float *w; /* (n, k) */
+    float *u; /* (k, k) */
+    float *
+        square; /* (piece, piece), of u at the piece: rows of u lie a power of 2 apart, and push each other out of the cache */
     float *score;  /* (n, k), 1 where it stays once it was pruned; only that is used of it */
     float *errors; /* (n, piece) */
     float *room;   /* (n, COLUMNS) */
@@ -94,29 +96,33 @@ static sparta_status choose(const layer *l, int64_t c, int64_t p, int64_t *gone)
     return sp_prune_count(l->cx, l->spec, &piece, need - *gone, gone);
 }
 
-/* Of the group of n:m from column j on: those that enough others outrank go; of equals the first. */
-static void choose_group(const layer *l, const float *w, float *score, int64_t j, int count)
+/* Of a group of n:m: those that enough others outrank go; of equals the first. */
+static void choose_group(const layer *l, const float *w, float *score, int count, const float *diagonal,
+                         int64_t step)
 {
     float worth[256];
-    for (int i = 0; i < count; i++) worth[i] = w[j + i] * w[j + i] / cost(l, j + i);
+    for (int i = 0; i < count; i++) {
+        const float d = diagonal[i * step];
+        worth[i] = w[i] * w[i] / (d * d);
+    }
     for (int i = 0; i < count; i++) {
         int better = 0;
         for (int t = 0; t < count; t++) better += worth[t] > worth[i] || (worth[t] == worth[i] && t > i);
-        score[j + i] = better < l->spec->keep ? 1 : 0;
+        score[i] = better < l->spec->keep ? 1 : 0;
     }
 }
 
 /* One row of a piece of columns. */
 static void make_up(const layer *l, int64_t i, int64_t c, int64_t p, bool groups)
 {
-    float *w = l->w + i * l->k, *score = l->score + i * l->k, *error = l->errors + i * p;
-    for (int64_t j = c; j < c + p; j++) {
-        const float *u = l->u + j * l->k;
-        if (groups && (j - c) % l->spec->of == 0)
-            choose_group(l, w, score, j, (int)SP_MIN((int64_t)l->spec->of, c + p - j));
-        error[j - c] = score[j] != 0 ? 0 : w[j] / u[j];
+    float *w = l->w + i * l->k + c, *score = l->score + i * l->k + c, *error = l->errors + i * p;
+    for (int64_t j = 0; j < p; j++) {
+        const float *u = l->square + j * p;
+        if (groups && j % l->spec->of == 0)
+            choose_group(l, w + j, score + j, (int)SP_MIN((int64_t)l->spec->of, p - j), u + j, p + 1);
+        error[j] = score[j] != 0 ? 0 : w[j] / u[j];
         if (score[j] != 0) continue;
-        for (int64_t t = j + 1; t < c + p; t++) w[t] -= error[j - c] * u[t];
+        for (int64_t t = j + 1; t < p; t++) w[t] -= error[j] * u[t];
         w[j] = 0;
     }
 }
@@ -164,6 +170,8 @@ static sparta_status sparsegpt(const layer *l)
         const int64_t p = SP_MIN(piece, l->k - c);
         SP_TRY(sp_check_cancel(l->cx));
         if (!groups && !whole(l->spec)) SP_TRY(choose(l, c, p, &gone));
+        for (int64_t j = 0; j < p; j++)
+            memcpy(l->square + j * p, l->u + (c + j) * l->k + c, (size_t)p * sizeof *l->u);
         for (int64_t i = 0; i < l->n; i++) make_up(l, i, c, p, groups);
         SP_TRY(make_up_right(l, c, p));
     }
@@ -186,11 +194,14 @@ static sparta_status with_room(layer *l, sp_prune_method method, sp_prune_met *m
 {
     if (method == SP_PRUNE_WANDA) return wanda(l, met);
     l->u = sp_alloc_array(l->cx, (size_t)l->k * (size_t)l->k, sizeof *l->u);
-    l->errors = sp_alloc_array(l->cx, (size_t)l->n * (size_t)piece_of(l->spec), sizeof *l->errors);
+    const size_t piece = (size_t)SP_MIN(piece_of(l->spec), l->k);
+    l->square = sp_alloc_array(l->cx, piece * piece, sizeof *l->square);
+    l->errors = sp_alloc_array(l->cx, (size_t)l->n * piece, sizeof *l->errors);
     l->room = sp_alloc_array(l->cx, (size_t)l->n * COLUMNS, sizeof *l->room);
-    sparta_status status = l->u && l->errors && l->room ? prepare(l, met) : sp_ctx_status(l->cx);
+    sparta_status status = l->u && l->square && l->errors && l->room ? prepare(l, met) : sp_ctx_status(l->cx);
     if (!status) status = sparsegpt(l);
     sp_free(l->cx, l->u);
+    sp_free(l->cx, l->square);
     sp_free(l->cx, l->errors);
     sp_free(l->cx, l->room);
     return status;
