@@ -2,7 +2,7 @@
  *
  *     weights (a schedule's "*") -- keep globs, too large --> layers
  *     for each group of layers whose inputs fit into memory:
- *         run the model on the data, 16 items at a time          met, by the value that a product reads
+ *         run the model on the data, some items at a time        met, by the value that a product reads
  *         prune each of them in a copy, which takes its place    a row of the report
  */
 #include "prune/prune.h"
@@ -11,7 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { ITEMS = 16 };
+enum {
+    ITEMS = 16,
+    ROWS = 256
+}; /* at least so many items at a time; about so many rows of what layers read */
 static const double MOST = 1 << 30; /* bytes that are kept of the inputs of a group */
 
 typedef struct job {
@@ -99,9 +102,19 @@ static sparta_status run_items(job *j, const sparta_named_tensor *inputs)
     return status;
 }
 
+/* Sums over a few rows take as long as over many: items that are one row each (features, not a sequence) come in larger parts. */
+static int64_t items_at_a_time(const job *j)
+{
+    const sparta_tensor *t = &j->given[0].tensor;
+    const int last = t->rank - (sp_dtype_is_float(t->dtype) ? 1 : 0); /* features come last */
+    int64_t rows = 1;
+    for (int d = 1; d < last && rows < ROWS; d++) rows *= SP_MAX(t->dim[d], 1);
+    return SP_MAX(ROWS / rows, ITEMS);
+}
+
 static sparta_status run_data(job *j)
 {
-    const int64_t step = j->apart ? ITEMS : j->items;
+    const int64_t step = j->apart ? items_at_a_time(j) : j->items;
     sparta_named_tensor *some = sp_arena_array(j->g->arena, (size_t)j->g->n_inputs + 1, sizeof *some);
     SP_NEED(j->cx, some);
     for (int64_t from = 0; from < j->items; from += step) {
