@@ -53,58 +53,6 @@ def part_of(x: torch.Tensor, like: Any) -> torch.Tensor:
     return distribute_tensor(x, like.device_mesh, like.placements, src_data_rank=None).to_local()
 
 
-_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-
-
-def _as_bits(x: torch.Tensor) -> Any:
-    """The integers whose bits a float's are, on a CPU: times 0 they are 0.0 whatever they were, NaN too, and times 1 what they were. torch's where
-    and masked_fill take 8 times as long there: they go element by element. None: another device, or another kind of tensor."""
-    plain = type(x) in (torch.Tensor, nn.Parameter) and x.device.type == "cpu" and x.is_floating_point()
-    return _BITS.get(x.element_size()) if plain else None
-
-
-@torch.no_grad()
-def keep_(x: torch.Tensor, stays: torch.Tensor) -> None:
-    """0 where the mask is, in place."""
-    bits = _as_bits(x)
-    if bits is None:
-        x.masked_fill_(~stays, 0)
-    else:
-        x.detach().view(bits).mul_(stays)
-
-
-class _Hide(torch.autograd.Function):
-    """x where it stays, 0 elsewhere; the same for its gradient, and for that one's."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x, stays):
-        return (x.view(_BITS[x.element_size()]) * stays).view(x.dtype)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(inputs[1])
-        ctx.save_for_forward(inputs[1])
-
-    @staticmethod
-    def backward(ctx, grad):
-        (stays,) = ctx.saved_tensors
-        return hide(grad, stays), None
-
-    @staticmethod
-    def jvp(ctx, tangent, _):
-        (stays,) = ctx.saved_tensors
-        return torch.where(stays, tangent, 0)
-
-
-def hide(x: torch.Tensor, stays: torch.Tensor) -> torch.Tensor:
-    """0 where the mask is; differentiable."""
-    if torch.compiler.is_compiling() or _as_bits(x) is None:
-        return torch.where(stays, x, 0)
-    return _Hide.apply(x, stays)
-
-
 class Masked(nn.Module):
     """What the masked modules share. They are made by mask_, not constructed."""
 
@@ -129,11 +77,12 @@ class Masked(nn.Module):
 
     def masked_weight(self) -> torch.Tensor:
         """The weight with 0 where it is pruned, also where it is Inf or NaN there; differentiable."""
-        return hide(self.weight, self.weight_mask)
+        return torch.where(self.weight_mask, self.weight, 0)
 
     @torch.no_grad()
     def zero_pruned_(self) -> None:
-        keep_(local(self.weight), part_of(self.weight_mask, self.weight))
+        weight: Any = self.weight
+        local(weight).masked_fill_(part_of(~self.weight_mask, weight), 0)
 
     def _hides(self) -> bool:
         """Must forward mask the weight, for the sake of its gradient?"""
@@ -228,7 +177,7 @@ class MaskedLinear(Masked, nn.Linear):
                 blocks, places, slots, count = self._way
                 values = _Pick.apply(self.weight, places, slots, count).view(-1, *blocks.block)
                 return sparse_linear(input, values, blocks, self.bias)
-            return F.linear(input, self.masked_weight(), self.bias)
+            return F.linear(input, torch.where(self.weight_mask, self.weight, 0), self.bias)
         return F.linear(input, self.weight, self.bias)
 
 

@@ -29,7 +29,7 @@ import torch
 from torch import nn
 
 from .. import _layers
-from ..masked import Masked, keep_, local, mask_, part_of
+from ..masked import Masked, local, mask_, part_of
 from ..patterns import Pattern
 from ..stages import Report
 from . import schedules
@@ -160,7 +160,7 @@ class Pruner:
             for module in layer.modules:
                 grad = module.weight.grad
                 if grad is not None:
-                    keep_(local(grad), part_of(module.weight_mask, grad))
+                    local(grad).masked_fill_(part_of(~module.weight_mask, grad), 0)
 
     @torch.no_grad()
     def group_lasso_regularize(self, alpha: float | None = None) -> None:
