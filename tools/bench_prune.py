@@ -82,9 +82,9 @@ def steps(args):
         ours(), ours(), plain()  # masks are there
         growth = []
         for _ in range(3):
-            pruner.step, pruner._began = 1 + every, -1
+            pruner.step, pruner._began = 1 + 19 * every, -1  # near the target
             growth.append(seconds(pruner._begin))
-        pruner.step = pruner._began = 2
+        pruner.step = pruner._began = 2 + 19 * every
         took = in_turns({"plain": plain, "ours": ours}, args.steps)
         median = {name: statistics.median(t) for name, t in took.items()}
         grow = min(growth) / every
