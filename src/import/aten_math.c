@@ -35,6 +35,12 @@ BUILD(rsqrt)
     return OP(b, Reciprocal, OP(b, Sqrt, sp_aten_as(b, "self")));
 }
 
+BUILD(square)
+{
+    sp_value *x = sp_aten_as(b, "self");
+    return OP(b, Mul, x, x);
+}
+
 BUILD(silu)
 {
     return OP_WITH(b, Swish, SP_ATTRS(SP_FLOAT("alpha", 1)), sp_aten_as(b, "self"));

@@ -74,7 +74,7 @@ class Of(nn.Module):
 X, Y, POSITIVE, IDS = torch.randn(2, 3, 4), torch.randn(2, 3, 4), torch.rand(2, 3, 4) + 0.5, torch.randint(0, 3, (2, 5))
 IMAGE, MASK, WHOLE = torch.randn(2, 4, 6, 6), torch.rand(2, 3, 4) > 0.5, torch.randint(-9, 9, (2, 3, 4))
 CASES = {
-    "one operand": (lambda x, p: (x.relu(), x.tanh(), x.sigmoid(), x.erf(), x.exp(), p.log(), p.sqrt(), p.rsqrt(), p.reciprocal(), x.abs(), -x, x.sin(), x.cos()), X, POSITIVE),
+    "one operand": (lambda x, p: (x.relu(), x.tanh(), x.sigmoid(), x.erf(), x.exp(), p.log(), p.sqrt(), p.rsqrt(), x.square(), p.reciprocal(), x.abs(), -x, x.sin(), x.cos()), X, POSITIVE),
     "rounding": (lambda x: (x.floor(), x.ceil(), x.round(), x.sign(), torch.isnan(x), torch.isinf(x), ~(x > 0), torch.logical_not(x > 0)), X),
     "activations": (lambda x: (F.silu(x), F.gelu(x), F.gelu(x, approximate="tanh"), F.leaky_relu(x, 0.2), F.elu(x, 0.7), F.softplus(x), F.mish(x), F.hardswish(x), F.hardsigmoid(x), F.relu6(x), F.selu(x), F.hardtanh(x, -0.5, 0.3)), X),
     "two operands": (lambda x, y, p: (x + y, torch.add(x, y, alpha=2), x - y, torch.sub(x, y, alpha=0.5), 3 - x, x * y, x / p, torch.maximum(x, y), torch.min(x, y), p**2, p**y, 2**x, x + 1, x * 2.5), X, Y, POSITIVE),

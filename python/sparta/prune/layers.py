@@ -52,5 +52,6 @@ def prunable(
             chosen[name] = module
     if not chosen:
         block = "what is excluded leaves none" if pattern is None else f"what is named, what is excluded and {pattern} leave none"
-        raise ValueError(f"{where}: no layer is left to prune: of {len(found)} that could be, {block}")
+        kinds = " and ".join(types)
+        raise ValueError(f"{where}: no layer is left to prune: of {len(found)} layers, of which {kinds} are taken here, {block}")
     return chosen
