@@ -147,7 +147,7 @@ static void count_operands(job *j)
         if (!o->stored || o->written) continue;
         for (int d = 0; d < o->rank; d++) all *= (double)SP_MAX(j->s->index[x->axis[d].term[0].loop].size, 0);
         for (int64_t k = 0; j->given[x->operand] && k < sparta_tensor_elements(t); k++)
-            count += ((const float *)t->data)[k] != 0;
+            count += sp_element_get(t->dtype, t->data, k) != 0;
         sp_special_count(j->s, x->operand, (int64_t)SP_MIN(j->given[x->operand] ? count : all * there, 1e18));
     }
 }

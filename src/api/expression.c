@@ -1,6 +1,7 @@
 /* Expressions over operands in any formats (room special), as a handle. What has a format is packed once, when the kernel is made; what lies
  * row-major is the caller's, given with each run, and its sizes may be others each time. */
 #include "api/api.h"
+#include "format/walk.h"
 #include "special/special.h"
 #include <string.h>
 
@@ -50,6 +51,10 @@ static sparta_status pack(sparta_expression *e, int at, const sparta_expression_
     sparta_packed_type(p, &type);
     SP_TRY(shape(e, at, &type));
     e->packed[at] = sp_api_packed(p);
+    int64_t stored = 0;
+    for (int i = 0; i < sp_packed_leaves(e->packed[at]); i++)
+        stored += sparta_tensor_elements(&sp_packed_leaf(e->packed[at], i)->values);
+    sp_special_count(e->s, at, stored);
     return SPARTA_OK;
 }
 

@@ -133,6 +133,7 @@ static sparta_status sparsify_pairs(sparta_ctx *cx, const sp_op_args *args)
         q->dim[q->rank - 2] != x->dim[x->rank - 2] || k->dim[k->rank - 1] != x->dim[x->rank - 1] ||
         q->dim[q->rank - 1] != k->dim[k->rank - 2])
         return sp_fail(cx, SPARTA_E_SHAPE, "Sparsify: rows and columns of x are not those of q and k");
+    if (!n) return SPARTA_OK;
     sp_route r = {.left = -1,
                   .right = -1,
                   .block = sp_attr_int(args->attrs, "block", 1),

@@ -59,7 +59,7 @@ typedef struct sp_obeyed {
 typedef struct sp_compile_request {
     sparta_compile_options options;
     const sp_obeyed *obeyed; /* formats and implements that a schedule pins; NULL: none */
-    /* Skip the final check against the references (bench's own baselines): that of each layer stays. */
+    /* Skip the final check against the references (bench's own baselines). Products with weights are still checked one by one; what has none and was timed in an earlier compile is not. */
     bool no_verify;
     bool runs_here; /* what is compiled is run next: a target that this CPU cannot run is E_UNSUPPORTED */
     /* Filled: microseconds that the steps of one run take together, estimated (sum.c). NULL: not wanted. */

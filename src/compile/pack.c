@@ -49,7 +49,7 @@ static sparta_status annotate(lowering *l, lower_node *ln)
         a[n++] = int_attr("code", l->code[ln->kernel]);
     }
     const char *function = ln->im ? sp_implement_function_name(ln->im, &ln->task) : NULL;
-    if (function) a[n++] = text_attr("function", function);
+    if (function) a[n++] = text_attr("called", function);
     if (ln->chain) a[n++] = int_attr("chain", ln->chain);
     if (ln->nest) {
         a[n++] = text_attr("nest", ln->nest);

@@ -15,9 +15,10 @@ sparta_status sp_implement_functions(sparta_ctx *cx, const sparta_tensor *w, sp_
         const sp_called_function *f = &t->function->function[i];
         bool fit =
             !f->when || f->when(f->user, t->n, t->k, t->tokens, sp_linear_present(t) / sp_linear_all(t));
-        if (sp_implement_find(f->name))
-            return sp_fail(cx, SPARTA_E_USAGE, "kernel %s: a kernel of ours has that name; take another",
-                           f->name);
+        int text;
+        if (sp_implement_find(f->name) || sp_implement_user_find(cx, f->name, &text) == &sp_implement_user)
+            return sp_fail(cx, SPARTA_E_USAGE,
+                           "kernel %s: a kernel of ours has that name, or a C text; take another", f->name);
         if (fit) SP_TRY(sp_implement_storable(cx, f->text, w, t->mask, &fit));
         if (fit) t->functions |= 1u << i;
     }

@@ -193,7 +193,7 @@ static void find_function(sparta_session *s, run_step *step)
 {
     sp_call *c = &step->call;
     const sp_packed *w = c->job.n_in > 1 ? c->job.in[1].packed : NULL;
-    c->job.text = sp_attr_string(&step->node->attrs, "function", "");
+    c->job.text = sp_attr_string(&step->node->attrs, "called", "");
     if (!w || sp_called_takes(s->cx, c->job.text, &w->format)) return;
     sp_note(s->cx,
             "package: %s was compiled with function '%.40s' as its kernel, and no such function takes its "

@@ -518,7 +518,7 @@ static bool begin(const sp_special_kernel *k, int from, int to, double *work)
     return any;
 }
 
-/* Results of other types, a share of each by each worker: into f32 where there is something to add to, and back when all is done. */
+/* Results of other types, a share of each by each worker: into f32 where there is something to add to or to read, and back when all is done. */
 typedef struct converted {
     const sp_special_kernel *k;
     int workers;
@@ -530,7 +530,7 @@ static void convert_part(void *arg, int worker)
     const converted *c = arg;
     for (int i = 0; i < c->k->s->operands; i++) {
         const sp_special_operand *o = &c->k->s->operand[i];
-        if (!c->k->narrow[i] || (!c->back && !added_to(c->k->s, i))) continue;
+        if (!c->k->narrow[i] || (!c->back && !added_to(c->k->s, i) && !o->read)) continue;
         for (int leaf = 0; leaf < (o->stored ? o->leaves : 1); leaf++) {
             const sparta_tensor *t =
                 o->stored ? &sp_packed_leaf(&c->k->packed[i], leaf)->values : &c->k->dense[i];

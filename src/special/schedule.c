@@ -565,6 +565,8 @@ static const char *gather_refused(const sp_special *s, const sp_special_nest *n,
                "alone";
     for (int u = 0; u + 1 < n->uses; u++) {
         const sp_special_use *use = &n->use[u];
+        if (!listed && sp_special_lies(&s->operand[use->operand]) != SPARTA_F32)
+            return "bits are lanes where all operands are f32";
         if (u == l->use) continue;
         const int rank = sp_special_levels(s, use);
         if (s->operand[use->operand].stored || !rank ||

@@ -527,6 +527,26 @@ static void mutated_texts(void **state)
     assert_true(lived > 100); /* the mutations reach beyond the first error */
 }
 
+/* What compile writes on nodes is taken off by name: no operator may have an attribute of that name. */
+static void annotations_are_no_attributes(void **state)
+{
+    (void)state;
+    static const char *const attributes[] = {
+#define SP_ATTRIBUTE(op, name, kind) name,
+#include "graph/attributes.def"
+#undef SP_ATTRIBUTE
+    };
+    static const char *const annotations[] = {
+#define SP_ATTRIBUTE(op, name, kind)
+#define SP_ANNOTATION(name, kind) name,
+#include "graph/attributes.def"
+#undef SP_ATTRIBUTE
+    };
+    for (size_t i = 0; i < SP_COUNT(annotations); i++)
+        for (size_t k = 0; k < SP_COUNT(attributes); k++)
+            assert_string_not_equal(annotations[i], attributes[k]);
+}
+
 static void out_of_memory(void **state)
 {
     (void)state;
@@ -561,9 +581,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-        TEST(text_round_trip),   TEST(building),      TEST(bad_nodes), TEST(changing),      TEST(sorting),
-        TEST(sorting_is_stable), TEST(verify_finds),  TEST(bad_texts), TEST(lying_weights), TEST(bounds),
-        TEST(mutated_texts),     TEST(out_of_memory), TEST(users),     TEST(copying),
+        TEST(text_round_trip), TEST(building),      TEST(bad_nodes),
+        TEST(changing),        TEST(sorting),       TEST(sorting_is_stable),
+        TEST(verify_finds),    TEST(bad_texts),     TEST(lying_weights),
+        TEST(bounds),          TEST(mutated_texts), TEST(annotations_are_no_attributes),
+        TEST(out_of_memory),   TEST(users),         TEST(copying),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

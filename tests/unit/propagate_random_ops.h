@@ -368,6 +368,20 @@ static inline bool make_relative(draw *d, const char *op)
     return put_node(d, op, both ? 4 : 2, in, reach_of(d, c) + 2, 2, attr);
 }
 
+/* Blocks of keys for blocks of queries, each other's or their own. */
+static inline bool make_route(draw *d, const char *op)
+{
+    sp_value *x = draw_value(d, SPARTA_F32, 3, 3), *in[2] = {x, x};
+    if (!x || size_of(x, 0) < 1 || size_of(x, 1) < 1 || size_of(x, 2) < 1) return false;
+    const int64_t own = roll(d, 2);
+    if (!own)
+        in[1] = draw_constant(d, SPARTA_F32, 3, (int64_t[]){size_of(x, 0), 1 + roll(d, 6), size_of(x, 2)});
+    if (!in[1]) return false;
+    const sp_attr attr[] = {DRAW_INT("heads", size_of(x, 2) % 2 ? 1 : 2), DRAW_INT("block", 1 + roll(d, 3)),
+                            DRAW_INT("keep", 1 + roll(d, 3)), DRAW_INT("own", own)};
+    return put_node(d, op, 2, in, 16, 4, attr);
+}
+
 /* ------------------------------------------------------------------ windows */
 static inline bool make_conv(draw *d, const char *op)
 {
@@ -737,6 +751,7 @@ static const draw_row *draw_table(int *n)
         {"sparta::Interact", 2, make_interact},
         {"sparta::Sparsify", 2, make_sparsify},
         {"sparta::Relative", 2, make_relative},
+        {"sparta::Route", 2, make_route},
         {"MatMul", 8, make_mlp},
         {"Reshape", 6, make_heads},
         {"MatMul", 2, make_joined},

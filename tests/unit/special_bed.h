@@ -239,11 +239,16 @@ static void end_case(special_case *c)
     *c = (special_case){0};
 }
 
+/* formats: names of operands, and of each its format, or a type: f16, bf16. */
 HELPER sp_special *expression(const char *text, const char *const *formats)
 {
     sp_special *s;
     must(sp_special_parse(cx, text, &s), text);
-    for (; formats && *formats; formats += 2) must(sp_special_format(s, formats[0], formats[1]), formats[1]);
+    for (; formats && *formats; formats += 2)
+        if (!strcmp(formats[1], "f16") || !strcmp(formats[1], "bf16"))
+            must(sp_special_dtype(s, formats[0], *formats[1] == 'f' ? SPARTA_F16 : SPARTA_BF16), formats[1]);
+        else
+            must(sp_special_format(s, formats[0], formats[1]), formats[1]);
     return s;
 }
 

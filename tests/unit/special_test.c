@@ -587,6 +587,22 @@ static void indices_in_many_parts(void **state)
     run_scheduled(t, 300, "y(j,i) = x(j,i)", NULL, "split(i,a,b,1024); split(b,c,d,64); vectorize(d)");
 }
 
+/* Whatever the lanes of the default are, they read types as they lie; a result that is read first has what was given for it. */
+static void other_types(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"bitmap", "csr", "coo", "dia", "ell", "hyb(1,2)"};
+    for (sp_target t = 0; sp_target_device(t) == SP_DEVICE_CPU; t++) {
+        if (!sp_target_fits(t)) continue;
+        for (size_t i = 0; i < SP_COUNT(formats); i++) {
+            run_on(t, "y(i) = A(i,j)*x(j)", (const char *const[]){"A", formats[i], "A", "f16", NULL});
+            run_on(t, "y(i) = A(i,j)*x(j)", (const char *const[]){"A", formats[i], "x", "bf16", NULL});
+        }
+        run_on(t, "y(i) = y(i)*x(i)", (const char *const[]){"y", "f16", NULL});
+        run_on(t, "z(i) = y(i); y(i) = A(i,j)*x(j)", (const char *const[]){"A", "csr", "y", "bf16", NULL});
+    }
+}
+
 static void chosen_kernels_on_every_target(void **state)
 {
     (void)state;
@@ -895,6 +911,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_rule_of_schedules, enter, leave),
         cmocka_unit_test_setup_teardown(golden_texts, enter, leave),
         cmocka_unit_test_setup_teardown(chosen_kernels_on_every_target, enter, leave),
+        cmocka_unit_test_setup_teardown(other_types, enter, leave),
         cmocka_unit_test_setup_teardown(unrolled_sums_of_a_pattern, enter, leave),
         cmocka_unit_test_setup_teardown(long_rows, enter, leave),
         cmocka_unit_test_setup_teardown(lanes_of_diagonals, enter, leave),
