@@ -168,7 +168,7 @@ def products(b, a, features):
         b.facts.setdefault("products", []).append((k, x.nbytes, theirs / us, torches / us, share, min(theirs, torches) / min(reads)))
         yield f"| {k} | {x.nbytes / 1e6:.1f} | {us:.0f} | {2e-3 * a.nnz * k / us:.1f} | {rate:.0f} | {100 * share:.0f} % | {ratio(theirs, us)} | {ratio(torches, us)} | {hyb:.0f} | {hyb / us:.2f} |"
     yield ""
-    yield "Reading alone: a loop in C that adds up the rows of B which the edges name, in their order, as they lie in B, 32, 64 or 128 columns at a time, the best of these. More than 100 %: ours reads strips of B that were copied to lie side by side and stay in L2, each row of which comes from there."
+    yield "Reading alone: a loop in C that adds up the rows of B which the edges name, in their order, as they lie in B, 32, 64 or 128 columns at a time, the best of these. More than 100 %: ours reads strips of B that were copied to lie side by side and stay in L2, each row of which comes from there. Where B fits L2 it is no bound: the loop waits for each row, a product has several on their way."
 
 
 def samples(b, a, features):
@@ -263,7 +263,7 @@ def listed(rows):
 
 
 def wanted(b):
-    """What issue and design asked for, and which rows of the tables above fall short of it."""
+    """What is wanted, and which rows of the tables above fall short of it."""
     facts, l2 = b.facts, l2_bytes()
     inside = [f for f in facts["products"] if f[1] <= l2]
     beyond = [f for f in facts["products"] if f[1] > l2]

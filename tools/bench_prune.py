@@ -9,7 +9,7 @@
   factorisations and an inverse, 128 columns at a time. Both from inputs to the pruned weight; the program also reads and writes its files.
 - magnitude, wanda: bert-base, 4x1:0.8, Wanda with 64 rows of 128 tokens; in Python from a module in memory, the program from file to file.
 
-The best of several runs counts, those of contenders in turns: other jobs share the machine.
+Steps and SparseGPT of contenders are timed in turns, whole models once.
 """
 
 import argparse

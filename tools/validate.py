@@ -311,8 +311,9 @@ class Kept:
 
     def add(self, r):
         self.rows.append(r)
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(r) + "\n")
+        with open(self.path, "a+b") as file:
+            whole = not file.tell() or (file.seek(-1, os.SEEK_END), file.read())[1] == b"\n"
+            file.write(("" if whole else "\n").encode() + json.dumps(r).encode() + b"\n")
         print("  ".join(f"{v:.4f}" if isinstance(v, float) else str(v) for v in r.values()), flush=True)
 
 
@@ -336,8 +337,8 @@ def train_all(names, o, kept, args):
             if os.path.exists(base_path(o, name, seed)) and (name, "dense", "dense", seed) in kept.done:
                 for r in rows:
                     submit("row", *r)
-            elif rows:
-                submit("begin", name, seed, "dense", "dense", rows)
+            elif rows:  # a dense model of its own: what began with another is done again
+                submit("begin", name, seed, "dense", "dense", [r for _, all_ in wanted([name], args.repeats) for r in all_ if r[1] == seed])
         while open_:
             for done in futures.wait(open_, timeout=min(max(end - time.monotonic(), 0.1), 60), return_when=futures.FIRST_COMPLETED).done:
                 then = open_.pop(done)
