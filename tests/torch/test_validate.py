@@ -58,7 +58,7 @@ def writes():
         "| 4x1:0.9 | 0.500 | global | 0.8900 | -0.0200 | no | 2 | not run |",
         "| 2:4 | not run |",
         "| wanda 2:4 | refused: not so |",
-        "90.0 % of the package's work runs on the references, dense and pruned: no kernels.",
+        "90.0 % of the package's work runs on the references: no kernels.",
         "## u\n\nnot run",
     ):
         need(line in text, f"the page lacks {line!r}:\n{text}")
