@@ -449,6 +449,28 @@ def engine_wrong_rows():
             translate._ROWS[name] = right
 
 
+def engine_refused_later():
+    """A package for changed weights that is wrong is not run by any later call: torch runs the part, and a warning says so."""
+    layers, name = Others(lambda y: torch.relu(y).view(-1, y.shape[0])).eval(), "aten.relu.default"
+    right = translate._ROWS[name]
+    fast = compiled(layers, ENGINE, dynamic=True)
+    with torch.no_grad(), warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        x = torch.randn(3, 8)
+        same(fast(x), layers(x))
+        translate._ROWS[name] = lambda w, x: w.node("Abs", x)
+        try:
+            for rows in (3, 5):
+                layers.layer.weight.mul_(2)
+                for _ in range(2):
+                    x = torch.randn(rows, 8)
+                    same(fast(x), layers(x), f"{rows} rows")
+        finally:
+            translate._ROWS[name] = right
+    told = [str(w.message) for w in heard if "torch runs this part" in str(w.message)]
+    need(len(told) == 1 and "differs from torch's" in told[0] and [part.package for part in parts()] == [None], told)
+
+
 class InPlace(nn.Module):
     def __init__(self):
         super().__init__()
@@ -561,6 +583,9 @@ def engine_packed():
         same(fast(x), layers(x), "after its elements changed")
         layers[2].update_mask(sparta.testing.block_mask((64, 64), block=(4, 1), sparsity=0.5))
         same(fast(x), layers(x), "after its mask changed")
+        alone = nn.Sequential(sparta.nn.SparseLinear(nn.Linear(64, 8), pattern="4x1:0.75")).eval()
+        same(compiled(alone, ENGINE)(x), alone(x))
+        need(len(parts()) == 1, "a model of nothing else")
 
 
 for name, function in {
@@ -582,6 +607,7 @@ for name, function in {
     "engine: numbers of parts": engine_numbers,
     "engine: rows that differ from ONNX": engine_rows,
     "engine: rows that are wrong": engine_wrong_rows,
+    "engine: packages that are refused later": engine_refused_later,
     "engine: writes in place": engine_in_place,
     "engine: gradients": engine_gradients,
     "engine: types of autocast and of writes in place": engine_types,

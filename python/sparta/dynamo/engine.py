@@ -39,7 +39,7 @@ _CODES = {
 }  # fmt: skip
 CODES = {dtype: numbers["SPARTA_" + word] for dtype, word in _CODES.items()}
 # A part without one of these is not worth a call.
-PRODUCTS = ("linear", "addmm", "mm", "bmm", "matmul", "conv1d", "conv2d", "scaled_dot_product_attention")
+PRODUCTS = ("linear", "linear_run", "addmm", "mm", "bmm", "matmul", "conv1d", "conv2d", "scaled_dot_product_attention")
 
 
 def compile_graph(gm: torch.fx.GraphModule, inputs: Any, name: str, more: dict, options: dict) -> Graph:
@@ -227,6 +227,8 @@ class Part:
             return str(error).removeprefix(where)
         except Exception as error:  # of a graph that nobody thought of: torch runs it
             return f"{type(error).__name__}: {error}"
+        # Once it is checked. Whose memory is held: an address is not given to another tensor.
+        self.seen = [None if t is None else (t.data_ptr(), t._version, t.detach()) for t in self.constants]
         self.builds += 1
         self.seconds = time.perf_counter() - begin
         return why
@@ -236,8 +238,6 @@ class Part:
         slots = [i for i, n in enumerate(n for n in self.gm.graph.nodes if n.op == "placeholder") if isinstance(n.meta["val"], torch.Tensor)]
         self.inputs = [(slots.index(i), text(name)) for i, name in model.inputs]
         self.outputs = [text(name) for name in model.outputs]
-        # Whose memory is held: an address is not given to another tensor.
-        self.seen = [None if t is None else (t.data_ptr(), t._version, t.detach()) for t in self.constants]
         self.sessions: dict[int, Any] = {}
         self.shapes: dict[tuple, Any] = {}
 
@@ -254,11 +254,21 @@ class Part:
         tell("mode engine: weights have changed; packages are compiled again when they do")
         why = self.build()
         if why:
-            raise RuntimeError(f"sparta: torch.compile: mode engine: the package for the changed weights: {why}")
+            self.package, self.sessions = None, {}
+            tell(f"mode engine: the package for the changed weights: {why}; torch runs this part from now on")
 
     def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        self.fresh(tensors)
-        return self.run(tensors)
+        if self.package is not None:
+            self.fresh(tensors)
+        return self.run(tensors) if self.package is not None else self.by_torch(tensors)
+
+    def by_torch(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The graph itself, where its package was refused. Results have memory of their own, as a package's have."""
+        given = _arguments(self.gm, tensors)
+        if any(map(is_sym, given)):
+            raise RuntimeError("sparta: torch.compile: mode engine: a part without a package has a size that follows from none of its tensors")
+        with torch.no_grad():
+            return [t.clone(memory_format=torch.contiguous_format) for t in _listed(self.gm(*given))]
 
     def run(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """The package, on these."""
@@ -298,6 +308,34 @@ def _agree(package: packages.Package, names: list[str], gm: torch.fx.GraphModule
 def _distinct(names: list[str]) -> list[str]:
     seen: set[str] = set()
     return [name if not (name in seen or seen.add(name)) else f"{name}_{i}" for i, name in enumerate(names)]  # type: ignore[func-returns-value]
+
+
+def _listed(made: Any) -> list[torch.Tensor]:
+    return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+def _arguments(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> list[Any]:
+    """What the graph of a part takes: its tensors, and among them sizes, which are theirs or follow from them."""
+    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    tensors, sizes = iter(inputs), {}
+    given: list[Any] = []
+    for n in placeholders:
+        fake = n.meta["val"]
+        if isinstance(fake, torch.Tensor):
+            t = next(tensors)
+            given.append(t)
+            sizes.update({str(s): m for s, m in zip(fake.shape, t.shape) if not isinstance(s, int)})
+        else:
+            given.append(n)
+    return [_size(n.meta["val"], sizes) if isinstance(n, torch.fx.Node) else n for n in given]
+
+
+def _size(size: Any, sizes: dict[str, Any]) -> Any:
+    """One that the tensors have, or an expression over such; else as torch has it."""
+    if str(size) in sizes or not is_sym(size):
+        return sizes.get(str(size), size)
+    expr = size.node.expr.subs({s: sizes[str(s)] for s in size.node.expr.free_symbols if type(sizes.get(str(s))) is int})
+    return int(expr) if expr.is_number else size
 
 
 def describe(t: torch.Tensor) -> Any:
@@ -351,20 +389,7 @@ def _run(inputs, part):
 def _like(inputs, part):
     """What the part's own graph says of sizes."""
     gm = _parts.known[part].gm
-    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-    tensors, sizes = iter(inputs), {}
-    given = []
-    for n in placeholders:
-        fake = n.meta["val"]
-        if isinstance(fake, torch.Tensor):
-            t = next(tensors)
-            given.append(t)
-            sizes.update({str(s): m for s, m in zip(fake.shape, t.shape) if not isinstance(s, int)})
-        else:
-            given.append(n)
-    given = [sizes.get(str(n.meta["val"]), n.meta["val"]) if isinstance(n, torch.fx.Node) else n for n in given]
-    made = gm(*given)
-    return [t.contiguous() for t in (made if isinstance(made, (list, tuple)) else [made])]
+    return [t.contiguous() for t in _listed(gm(*_arguments(gm, inputs)))]
 
 
 _library.impl("engine", _run, "CPU")
