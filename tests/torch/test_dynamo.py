@@ -471,6 +471,38 @@ def engine_refused_later():
     need(len(told) == 1 and "differs from torch's" in told[0] and [part.package for part in parts()] == [None], told)
 
 
+def engine_forgives():
+    """What is not a sum is not forgiven for a huge operand, and options say how far is near."""
+    x, name = torch.randn(3, 8), "aten.clamp.default"
+    right = translate._ROWS[name]
+    wrong = lambda w, x, *_: w.node("Tanh", x)
+    loose = {**ENGINE, "compile": {**QUICK, "atol": 10.0}}
+    translate._ROWS[name] = wrong
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for options, taken in ((ENGINE, 0), (loose, 1)):
+                layers = Others(lambda y: torch.clamp(y * 1e8, -1e-3, 1e-3)).eval()
+                fast = compiled(layers, options)
+                fast(x)
+                need(len(parts()) == taken, f"{len(parts())} parts with {options['compile']}")
+    finally:
+        translate._ROWS[name] = right
+
+
+def engine_equal_sizes():
+    """Open sizes that are one expression, or follow from another: the package has fewer symbols than the graph."""
+    layer = nn.Linear(8, 8)
+    for function in (lambda x: layer(torch.cat([x, x]).erfinv()) + torch.cat([x, x]).lgamma(), lambda x: torch.cat([layer(x)] * 2) + torch.cat([x, x]).erfinv()):
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fast = compiled(function, ENGINE, dynamic=True)
+            for rows in (3, 5):
+                x = torch.rand(rows, 8) * 0.8
+                same(fast(x), function(x), f"{rows} rows")
+            need(len(parts()) == 1, "it stays outside")
+
+
 class InPlace(nn.Module):
     def __init__(self):
         super().__init__()
@@ -608,6 +640,8 @@ for name, function in {
     "engine: rows that differ from ONNX": engine_rows,
     "engine: rows that are wrong": engine_wrong_rows,
     "engine: packages that are refused later": engine_refused_later,
+    "engine: what is near": engine_forgives,
+    "engine: open sizes that are equal": engine_equal_sizes,
     "engine: writes in place": engine_in_place,
     "engine: gradients": engine_gradients,
     "engine: types of autocast and of writes in place": engine_types,

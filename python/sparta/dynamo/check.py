@@ -3,7 +3,8 @@
     differs(part, sizes) -> ""       the answers are torch's, but for rounding; else what differs
 
 Inputs are made up as compile makes them, ids inside of their tables, at the sizes that torch saw first and on as many threads as it has. Close
-enough is what docs/checking.md says: max|a-b| <= rtol * max|b| + 1e-6 * s, with s the largest operand of what computes the output.
+enough is what docs/checking.md says: max|a-b| <= rtol * max|b| + 1e-6 * s, with s the largest operand of what computes the output where that adds
+up, else the largest of the output; atol takes the place of the second term.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from ..package import _dims, _texts
 
 # Relative to the largest value of an output.
 RTOL = {torch.float32: 1e-4, torch.float64: 1e-4, torch.float16: 2e-2, torch.bfloat16: 2e-2}
+# What adds up: rounding is that of the operands, which may cancel. A huge operand of anything else forgives nothing.
+SUMS = frozenset((
+    "linear", "linear_run", "addmm", "mm", "bmm", "matmul", "conv1d", "conv2d", "add", "sub", "rsub", "diff", "sum", "mean", "cumsum", "avg_pool2d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "layer_norm", "rms_norm", "group_norm", "batch_norm",
+))  # fmt: skip
 
 
 def made_inputs(package: Any, sizes: dict[str, int]) -> dict[str, torch.Tensor]:
@@ -42,10 +48,12 @@ class _Answer(torch.fx.Interpreter):
         self.scales: dict[Any, float] = dict.fromkeys(outputs, 0.0)
 
     def run_node(self, n: torch.fx.Node) -> Any:
+        made = super().run_node(n)
         if n in self.scales:
             args, kwargs = self.fetch_args_kwargs_from_env(n)
-            self.scales[n] = max((largest(t) for t in [*args, *kwargs.values()] if isinstance(t, torch.Tensor)), default=0.0)
-        return super().run_node(n)
+            counted = [*args, *kwargs.values()] if "".join(str(n.target).split(".")[1:2]) in SUMS else [made]
+            self.scales[n] = max((largest(t) for t in counted if isinstance(t, torch.Tensor)), default=0.0)
+        return made
 
 
 def largest(t: torch.Tensor) -> float:
@@ -53,13 +61,13 @@ def largest(t: torch.Tensor) -> float:
     return float(torch.nan_to_num(t, 0.0, 0.0, 0.0).abs().max()) if t.numel() and t.is_floating_point() else 0.0
 
 
-def far(got: torch.Tensor, want: torch.Tensor, rtol: float | None, scale: float) -> str:
+def far(got: torch.Tensor, want: torch.Tensor, rtol: float | None, atol: float | None, scale: float) -> str:
     """What is wrong with an answer, or ""."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"it is {got.dtype} {list(got.shape)}, torch's {want.dtype} {list(want.shape)}"
     if not want.is_floating_point():
         return "" if torch.equal(got, want) else "its integers are not torch's"
-    allowed = (rtol or RTOL[want.dtype]) * largest(want) + 1e-6 * scale
+    allowed = (rtol or RTOL[want.dtype]) * largest(want) + (atol or 1e-6 * scale)
     if torch.allclose(got, want, rtol=0, atol=allowed, equal_nan=True):
         return ""
     return f"it differs from torch's by {float((got - want).abs().max()):.3g} where {allowed:.3g} is allowed"
@@ -67,7 +75,8 @@ def far(got: torch.Tensor, want: torch.Tensor, rtol: float | None, scale: float)
 
 def differs(part: Any, sizes: dict[str, int]) -> str:
     """Runs both; what differs, or "" ."""
-    made = made_inputs(part.package, sizes)
+    symbols = part.package.inspect()["symbols"]  # a size that follows from others has none
+    made = made_inputs(part.package, {name: size for name, size in sizes.items() if name in symbols})
     placeholders = [n for n in part.gm.graph.nodes if n.op == "placeholder"]
     given = [
         value if value is not None else made[name] if name in made else _number(n) for n, value, name in zip(placeholders, part.values, part.names)
@@ -79,7 +88,7 @@ def differs(part: Any, sizes: dict[str, int]) -> str:
         answer = watch.run(*given)
     got = part.run([given[i] for i, n in enumerate(placeholders) if isinstance(n.meta["val"], torch.Tensor)])
     for node, ours, want in zip(nodes, got, answer if isinstance(answer, (list, tuple)) else [answer]):
-        why = far(ours, want, part.options.get("rtol"), watch.scales[node])
+        why = far(ours, want, part.options.get("rtol"), part.options.get("atol"), watch.scales[node])
         if why:
             return f"{node}: {why}"
     return ""
