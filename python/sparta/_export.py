@@ -83,9 +83,11 @@ def has_onnx() -> bool:
 
 
 def _named(shapes: Any) -> list[tuple[Any, int, str]]:
-    """(input, axis, name) of each torch.export.Dim in dynamic_shapes; an input is its place or its name. Those that torch finds out have no name."""
+    """(input, axis, name) of each torch.export.Dim in dynamic_shapes; an input is its place or its name. Those that torch finds out have no name,
+    nor has what a ShapesCollection or AdditionalInputs says."""
     found = []
-    for key, said in shapes.items() if isinstance(shapes, dict) else enumerate(shapes or ()):
+    inputs = shapes.items() if isinstance(shapes, dict) else enumerate(shapes) if isinstance(shapes, (list, tuple)) else ()
+    for key, said in inputs:
         axes = said.items() if isinstance(said, dict) else enumerate(said) if isinstance(said, (list, tuple)) else ()
         for axis, dim in axes:
             name = getattr(dim, "__name__", None)
@@ -96,9 +98,9 @@ def _named(shapes: Any) -> list[tuple[Any, int, str]]:
 
 def _names_of_sizes(exported: Any, shapes: Any) -> dict[str, str]:
     """What sparta-sizes.json says: {"x_0": "batch"}. Inputs inside of structures have sizes that are called after places."""
-    inputs = [name for name in exported.graph_signature.user_inputs if isinstance(name, str)]
-    place = dict(zip(inputs if isinstance(shapes, dict) else range(len(inputs)), inputs))
-    flat = isinstance(shapes, dict) or len(shapes or ()) == len(inputs)
+    inputs = exported.graph_signature.user_inputs  # None and numbers among them are no names, but have places
+    place = {key: name for key, name in zip(inputs if isinstance(shapes, dict) else range(len(inputs)), inputs) if isinstance(name, str)}
+    flat = isinstance(shapes, dict) or (isinstance(shapes, (list, tuple)) and len(shapes) == len(inputs))
     return {f"{place[key]}_{axis}": name for key, axis, name in _named(shapes) if flat and key in place}
 
 

@@ -278,6 +278,11 @@ class Two(nn.Module):
         return self.layer(self.words(ids)) * scale[:, None, None]
 
 
+class Maybe(nn.Module):
+    def forward(self, mask, x):
+        return x * 2 if mask is None else x * mask
+
+
 def named_sizes():
     """Dims of torch.export are sizes of the package, by their names."""
     module, ids, scale = Two().eval(), torch.randint(0, 20, (3, 7)), torch.randn(3)
@@ -292,6 +297,16 @@ def named_sizes():
     auto = {"ids": {1: torch.export.Dim.AUTO}, "scale": None}
     package = sparta.compile(module, example_inputs=(ids, scale), dynamic_shapes=auto, **QUICK)
     need(package.inputs["ids"][1] == (3, None), f"{package.inputs}")
+    said, more = torch.export.ShapesCollection(), torch.export.AdditionalInputs()
+    said[ids] = (BATCH, LENGTH)
+    said[scale] = (BATCH,)
+    more.add((torch.randint(0, 20, (5, 9)), torch.randn(5)))
+    for shapes in (said, more):
+        package = sparta.compile(module, example_inputs=(ids, scale), dynamic_shapes=shapes, **QUICK)
+        need(package.inputs["ids"][1] == (None, None), f"{package.inputs}")
+    refused(ValueError, "none with a name", sparta.compile, module, example_inputs=(ids, scale), dynamic_shapes=said, dims={"batch": 3})
+    package = sparta.compile(Maybe(), example_inputs=(None, scale), dims={"batch": (1, 4, 8)}, **QUICK)
+    need(package.inspect()["bounds"] == {"batch": 8}, f"{package.inspect()['bounds']}")
 
 
 def verbs():
