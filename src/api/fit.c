@@ -1,6 +1,5 @@
 /* Pruning to a time, as a program asks for it: room measure's fit behind a handle. */
 #include "api/api.h"
-#include <string.h>
 
 struct sparta_fit {
     sp_arena *arena; /* of everything below, and of the handle itself */
@@ -32,11 +31,11 @@ static sparta_status fill(sparta_ctx *cx, const sp_fit *from, sparta_fit *out)
 static sparta_status run(sparta_ctx *cx, const char *model, const sparta_fit_options *given,
                          const sparta_compile_options *options, sparta_fit *out)
 {
-    sparta_fit_options o = {0};
+    sparta_fit_options o;
     sp_fit_request r = {.model = model, .seconds = 1, .compile = {.runs_here = true}};
     sp_fit found;
-    if (given) memcpy(&o, given, SP_MIN(given->size, sizeof o));
-    if (options) memcpy(&r.compile.options, options, SP_MIN(options->size, sizeof *options));
+    SP_TRY(sp_options(cx, "fit", given, &o, sizeof o));
+    SP_TRY(sp_options(cx, "fit", options, &r.compile.options, sizeof r.compile.options));
     r.ms = o.target_ms;
     r.speedup = o.target_speedup;
     r.pattern = o.patterns;

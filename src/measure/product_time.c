@@ -33,7 +33,7 @@ static void key_of(const sp_product_timer *t, const sp_product_time *p, sp_text 
 {
     const char *library = sp_implement_onednn.version();
     sp_text_printf(out,
-                   "break-even n=%ld k=%ld pattern=%s sparsity=%.2f tokens=%ld target=%s library=%s "
+                   "break-even n=%ld k=%ld pattern=%s sparsity=%.6g tokens=%ld target=%s library=%s "
                    "cpu=%016lx code=%016lx sparta=%s",
                    (long)p->n, (long)p->k, p->pattern, p->sparsity, (long)p->tokens,
                    t->target ? t->target : sp_target_name(sp_target_best(SP_DEVICE_CPU)),

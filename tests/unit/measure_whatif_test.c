@@ -340,7 +340,7 @@ static void pretend(const char *db_path, const char *pattern, double base, doubl
         const char *library = sp_implement_onednn.version();
         sp_trial t = {.us = base + slope * (100 - i) / 100., .threads = 1};
         snprintf(key, sizeof key,
-                 "break-even n=768 k=768 pattern=%s sparsity=%.2f tokens=128 target=%s library=%s cpu=%016lx "
+                 "break-even n=768 k=768 pattern=%s sparsity=%.6g tokens=128 target=%s library=%s cpu=%016lx "
                  "code=%016lx sparta=%s",
                  pattern, i / 100., sp_target_name(sp_target_best(SP_DEVICE_CPU)), library ? library : "none",
                  (unsigned long)sp_cpu_digest(), (unsigned long)code, SPARTA_VERSION);
