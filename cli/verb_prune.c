@@ -11,6 +11,19 @@ static bool to_a_time(const cli *c)
     return cli_has(c, CLI_TARGET_LATENCY) || cli_has(c, CLI_TARGET_SPEEDUP);
 }
 
+/* Flags that mean nothing here are not passed over in silence. */
+static sparta_status check_flags(cli *c)
+{
+    static const cli_option_id how[] = {CLI_DIM, CLI_TIME, CLI_DB, CLI_TARGET};
+    for (size_t i = 0; i < SP_COUNT(how) && !to_a_time(c); i++)
+        if (cli_has(c, how[i]))
+            return sp_fail(c->cx, SPARTA_E_USAGE,
+                           "prune: --%s says how a target time is measured; leave it out or give "
+                           "--target-latency or --target-speedup",
+                           cli_options[how[i]].name);
+    return SPARTA_OK;
+}
+
 static sparta_status request(cli *c, sp_prune_request *out)
 {
     static const char *const methods[] = {"magnitude", "wanda", "sparsegpt"};
@@ -144,7 +157,7 @@ static sparta_status table(cli *c, cli_json *j, const sp_prune_report *r, const 
         cli_rows_real(&rows, "density", 3, row->density);
         cli_rows_real(&rows, "norm_kept", 3, row->norm_kept);
         cli_rows_real(&rows, "error", 3, isnan(row->error) && timing ? timing->error : row->error);
-        cli_rows_text(&rows, "left", row->why ? row->why : "");
+        cli_rows_text(&rows, "left", timing && timing->why ? timing->why : row->why ? row->why : "");
     }
     return cli_rows_end(&rows);
 }
@@ -198,6 +211,7 @@ sparta_status cli_verb_prune(cli *c)
     if (!path)
         return sp_fail(c->cx, SPARTA_E_USAGE,
                        "prune: nowhere to write the model; say where with -o OUT.onnx");
+    SP_TRY(check_flags(c));
     SP_TRY(request(c, &r));
     SP_TRY(cli_compile_request(c, &compile));
     SP_TRY(cli_writable(c, path));

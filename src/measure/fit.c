@@ -35,10 +35,13 @@ typedef struct fit {
     sp_opened opened;
     int n_candidates;
     candidate *candidate;
+    int n_matches;
     sp_schedule_match *match;
-    sp_exchange_option *option; /* (weights, candidates) */
-    sp_exchange_layer *layer;   /* of each weight */
-    const sp_prune_spec **each;
+    int *row;                         /* of each match: those of one name are one */
+    const sp_prune_spec **each_match; /* for sp_prune_model */
+    sp_exchange_option *option;       /* (rows, candidates) */
+    sp_exchange_layer *layer;         /* of each row */
+    const sp_prune_spec **each;       /* of each row */
     sp_product_timer timer;
     sp_runner dense;
     double scale; /* a microsecond of layers saves so many of the model */
@@ -95,6 +98,11 @@ static sparta_status add_patterns(fit *f)
 }
 
 /* ------------------------------------------------------------------ weights */
+static const char *name_of(const sp_schedule_match *m)
+{
+    return m->value->origin ? m->value->origin : m->value->name;
+}
+
 /* Rows of inputs that the products with this weight have, in one run. */
 static sparta_status tokens_of(const fit *f, const sp_schedule_match *m, int64_t n, int64_t *out)
 {
@@ -111,14 +119,39 @@ static sparta_status tokens_of(const fit *f, const sp_schedule_match *m, int64_t
     return SPARTA_OK;
 }
 
+/* The row of a match: that of an earlier one with its name, or the next. */
+static sparta_status row_of(fit *f, int i)
+{
+    const sp_schedule_match *m = &f->match[i];
+    const int64_t *dim = m->value->constant->dim;
+    int at = 0;
+    while (at < f->out.n && strcmp(f->out.row[at].weight, name_of(m)) != 0) at++;
+    f->row[i] = at;
+    if (at < f->out.n) return SPARTA_OK;
+    sp_fit_row *row = &f->out.row[f->out.n++];
+    *row = (sp_fit_row){.weight = sp_arena_string(f->arena, name_of(m)),
+                        .layer = sp_arena_string(f->arena, m->node->name),
+                        .n = dim[m->turned],
+                        .k = dim[!m->turned],
+                        .pattern = ""};
+    SP_NEED(f->cx, row->weight);
+    SP_NEED(f->cx, row->layer);
+    f->layer[at] = (sp_exchange_layer){.n = f->n_candidates, .option = f->option + at * f->n_candidates};
+    return SPARTA_OK;
+}
+
 static sparta_status list_weights(fit *f)
 {
     const sp_graph *g = f->opened.model->graph;
     const sp_bindings none = {0};
-    SP_TRY(sp_prune_weights(g, f->arena, &f->match, &f->out.n));
+    SP_TRY(sp_prune_weights(g, f->arena, &f->match, &f->n_matches));
     SP_TRY(sp_sizes_fill(f->cx, f->arena, g, &none, &f->out.sizes));
     SP_TRY(sp_sizes_some(f->cx, &f->out.sizes));
-    const size_t n = (size_t)f->out.n, all = n * (size_t)f->n_candidates;
+    const size_t n = (size_t)f->n_matches, all = n * (size_t)f->n_candidates;
+    f->row = sp_arena_array(f->arena, n + 1, sizeof *f->row);
+    SP_NEED(f->cx, f->row);
+    f->each_match = sp_arena_array(f->arena, n + 1, sizeof *f->each_match);
+    SP_NEED(f->cx, f->each_match);
     f->out.row = sp_arena_array(f->arena, n + 1, sizeof *f->out.row);
     SP_NEED(f->cx, f->out.row);
     f->layer = sp_arena_array(f->arena, n + 1, sizeof *f->layer);
@@ -127,25 +160,27 @@ static sparta_status list_weights(fit *f)
     SP_NEED(f->cx, f->option);
     f->each = sp_arena_array(f->arena, n + 1, sizeof *f->each);
     SP_NEED(f->cx, f->each);
-    for (int i = 0; i < f->out.n; i++) {
-        const sp_schedule_match *m = &f->match[i];
-        const int64_t *dim = m->value->constant->dim;
-        sp_fit_row *row = &f->out.row[i];
-        *row = (sp_fit_row){
-            .weight = sp_arena_string(f->arena, m->value->origin ? m->value->origin : m->value->name),
-            .layer = sp_arena_string(f->arena, m->node->name),
-            .n = dim[m->turned],
-            .k = dim[!m->turned],
-            .pattern = ""};
-        SP_NEED(f->cx, row->weight);
-        SP_NEED(f->cx, row->layer);
-        SP_TRY(tokens_of(f, m, row->n, &row->tokens));
-        f->layer[i] = (sp_exchange_layer){.n = f->n_candidates, .option = f->option + i * f->n_candidates};
+    for (int i = 0; i < f->n_matches; i++) {
+        int64_t tokens;
+        SP_TRY(row_of(f, i));
+        SP_TRY(tokens_of(f, &f->match[i], f->out.row[f->row[i]].n, &tokens));
+        f->out.row[f->row[i]].tokens += tokens;
     }
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ errors */
+/* What is lost of a weight that is several values is the most that one of them loses; where one is left, all are. */
+static void note_error(fit *f, int c, int i, const sp_prune_row *row)
+{
+    const double lost = sqrt(fmax(1 - row->norm_kept * row->norm_kept, 0));
+    const double error = row->why ? NAN : isnan(row->error) ? lost : row->error;
+    double *mine = &f->option[f->row[i] * f->n_candidates + c].error;
+    bool first = true;
+    for (int k = 0; k < i; k++) first &= f->row[k] != f->row[i];
+    *mine = first || isnan(error) || error > *mine ? error : *mine;
+}
+
 /* All weights by one candidate, in a copy. */
 static sparta_status errors_of(fit *f, int c)
 {
@@ -154,17 +189,33 @@ static sparta_status errors_of(fit *f, int c)
     sp_graph *g;
     request.spec = f->candidate[c].spec;
     request.each = NULL;
+    request.leave = true;
     SP_TRY(sp_graph_copy(f->opened.model->graph, &g));
     const sparta_status status = sp_prune_model(g, &request, &report);
     for (int i = 0; !status && i < report.n; i++) {
-        const sp_prune_row *row = &report.row[i];
-        const double lost = sqrt(fmax(1 - row->norm_kept * row->norm_kept, 0));
-        f->option[i * f->n_candidates + c].error = row->why ? NAN : isnan(row->error) ? lost : row->error;
-        if (row->why && !c) f->out.row[i].why = sp_arena_string(f->arena, row->why);
-        if (!row->why) f->out.row[i].why = NULL;
+        note_error(f, c, i, &report.row[i]);
+        if (report.row[i].why) f->out.row[f->row[i]].why = sp_arena_string(f->arena, report.row[i].why);
     }
     sp_graph_free(g);
     return status;
+}
+
+/* The reason that a weight was left stays where no pattern is an option; somewhere one must be. */
+static sparta_status check_options(fit *f)
+{
+    const char *why = "they were left";
+    int n = 0;
+    for (int i = 0; i < f->out.n; i++) {
+        bool any = false;
+        for (int c = 0; c < f->n_candidates; c++) any |= !isnan(f->layer[i].option[c].error);
+        if (any) f->out.row[i].why = NULL;
+        if (f->out.row[i].why) why = f->out.row[i].why;
+        n += any;
+    }
+    return n ? SPARTA_OK
+             : sp_fail(f->cx, SPARTA_E_USAGE,
+                       "fit: none of the %d weights can take any of these patterns (%s); give others",
+                       f->out.n, why);
 }
 
 static sparta_status find_errors(fit *f)
@@ -180,7 +231,7 @@ static sparta_status find_errors(fit *f)
             f->option[i * f->n_candidates + c].error =
                 fits ? f->r->error(f->r->user, f->out.row[i].weight, f->candidate[c].text) : NAN;
         }
-    return SPARTA_OK;
+    return check_options(f);
 }
 
 /* ------------------------------------------------------------------ times */
@@ -287,7 +338,7 @@ static sparta_status start_dense(fit *f)
 static sparta_status try_choice(fit *f, sp_comparison *out)
 {
     const sp_alternation how = {1, 0, f->r->seconds, &f->compile.options};
-    const sp_prune_request request = {.each = f->each, .method = SP_PRUNE_MAGNITUDE};
+    const sp_prune_request request = {.each = f->each_match, .method = SP_PRUNE_MAGNITUDE};
     sp_prune_report report;
     sp_samples a = {0}, b = {0};
     sp_runner pruned = {0};
@@ -346,6 +397,7 @@ static sparta_status choose(fit *f, double *us, bool *any)
         f->each[i] = c < 0 ? NULL : &f->candidate[c].spec;
         *any |= c >= 0;
     }
+    for (int i = 0; i < f->n_matches; i++) f->each_match[i] = f->each[f->row[i]];
     return SPARTA_OK;
 }
 

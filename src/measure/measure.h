@@ -339,18 +339,19 @@ typedef struct sp_fit_request {
     void *user;
     sp_compile_request compile; /* dims, threads, target, database, progress */
 } sp_fit_request;
-typedef struct sp_fit_row {
+typedef struct
+    sp_fit_row { /* of a weight by its name: a layer that runs twice may be two values, which take one pattern */
     const char *weight, *layer;
     int64_t n, k, tokens;
     const char *pattern; /* "": it stays dense */
     double dense_us, us; /* that its products take, on one thread */
     double error;        /* 0 to 1 */
-    const char *why;     /* it could not be pruned; NULL: it could */
+    const char *why;     /* no pattern is an option; NULL: one is, or a caller's errors say so */
 } sp_fit_row;
 typedef struct sp_fit {
     int n, threads, rounds;
     sp_fit_row *row;
-    const sp_prune_spec *const *each; /* for sp_prune_model */
+    const sp_prune_spec *const *each; /* of each row; NULL: it stays dense */
     double target_ms, dense_ms;       /* of the whole model */
     double expected_ms;               /* by the sum of layers */
     double measured_ms;               /* NAN: times were given */

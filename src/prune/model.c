@@ -200,6 +200,12 @@ static sparta_status prune_rows(job *j, const sparta_tensor *w, sp_prune_met *me
         to_rows(w, r.left); /* as its type holds them */
     }
     tell(r.w, r.left, n * k, row);
+    if (row->density == 0 && j->r->leave) {
+        row->why = "nothing would be left of it";
+        row->density = row->norm_kept = 1;
+        j->out.n_pruned--;
+        return SPARTA_OK;
+    }
     if (row->density == 0)
         return sp_fail(j->cx, SPARTA_E_USAGE,
                        "prune: nothing would be left of it; ask for less, or keep it with --keep");
@@ -225,7 +231,7 @@ static sparta_status prune_weight(job *j, const sp_schedule_match *m, sp_prune_r
     const sparta_status status = r.w && r.left ? prune_rows(j, &w, met, r, row) : sp_ctx_status(j->cx);
     sp_free(j->cx, r.w);
     sp_free(j->cx, r.left);
-    if (status == SPARTA_OK) m->value->constant = copy;
+    if (status == SPARTA_OK && !row->why) m->value->constant = copy;
     return status == SPARTA_OK ? SPARTA_OK : sp_fail_in(j->cx, "prune: '%.200s'", name_of(m->value));
 }
 
@@ -272,7 +278,7 @@ static sparta_status list(job *j)
         j->out.n_pruned += !row->why;
     }
     j->out.n = j->n;
-    if (!j->out.n_pruned && !j->r->each)
+    if (!j->out.n_pruned && !j->r->each && !j->r->leave)
         return sp_fail(j->cx, SPARTA_E_USAGE,
                        "prune: no weight is left to prune: the %d of products are kept, or a block is larger",
                        j->n);

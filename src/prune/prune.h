@@ -77,6 +77,7 @@ typedef struct sp_prune_request {
     sp_prune_spec spec;
     /* Of each weight its own, in the order of sp_prune_weights, NULL where it is left; NULL: spec for all. */
     const sp_prune_spec *const *each;
+    bool leave; /* a weight of which nothing would remain, or that is too small, as it is: no error */
     sp_prune_method method;
     const char
         *data; /* .npz or .safetensors: an array per input, items along its first dimension; NULL: none */

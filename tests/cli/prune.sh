@@ -38,6 +38,10 @@ run 0 "a time that dense takes" prune m.onnx --target-latency 10s --threads 1 --
 run 1 "a time that nothing takes" prune m.onnx --target-latency 0.001us --threads 1 --time 0.05 -o x.onnx; has err "cannot be reached" "it says so"
 has err "times as fast) is the least" "and what can"; gone x.onnx "nothing is written"
 
+run 0 "a weight of which little would be left" zoo mlp --dim inputs=64 --dim hidden1=64 --dim hidden2=8 --dim classes=4 -o small.onnx
+run 0 "its fit" prune small.onnx --target-speedup 1 --pattern 8x1:0.5 --threads 1 --time 0.05 --dim batch=64 -o t.onnx --json
+json "d['layers'][2]['left'] == 'a block is larger than it' and d['layers'][2]['pattern'] == 'dense'" "it has no option, and the reason is said"
+
 refuse() { run 2 "$@"; complains "$1"; gone x.onnx "$1: nothing is written"; }
 refuse "no pattern" prune m.onnx -o x.onnx
 refuse "a time without a unit" prune m.onnx --target-latency 5 -o x.onnx
@@ -46,6 +50,10 @@ refuse "two targets" prune m.onnx --target-latency 5ms --target-speedup 2 -o x.o
 refuse "slower" prune m.onnx --target-speedup 0.5 -o x.onnx
 refuse "patterns that are none" prune m.onnx --target-speedup 2 --pattern 4x1,,2:4 -o x.onnx
 refuse "patterns twice" prune m.onnx --target-speedup 2 --pattern 2:4,2:4 -o x.onnx
+refuse "patterns that fit nothing" prune m.onnx --target-speedup 2 --pattern 256x1:0.5 --time 0.05 -o x.onnx
+for flag in "--dim batch=64" "--time 1" "--db t.db" "--target scalar"; do
+    refuse "${flag%% *} without a time" prune m.onnx --pattern 2:4 $flag -o x.onnx; has err "says how a target time is measured" "it says so"
+done
 refuse "no sparsity" prune m.onnx --pattern 4x1 -o x.onnx
 refuse "no output" prune m.onnx --pattern 2:4
 refuse "wanda without data" prune m.onnx --pattern 2:4 --method wanda -o x.onnx

@@ -193,6 +193,29 @@ static void by_a_table(void **state)
     for (int i = 0; i < f.n; i++) assert_string_equal(f.row[i].pattern, "");
 }
 
+/* Of a weight of 4 x 8 nothing is left at 4x1:0.95, and it has no row of 8: the others have these options, it has none. */
+static void left_out(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"inputs", "hidden1", "hidden2", "classes"};
+    static const char *const few[] = {"8x1:0.5", "4x1:0.95"}, *const none[] = {"256x1:0.5"};
+    const int64_t value[] = {64, 64, 8, 4};
+    sp_graph *g;
+    sp_fit f;
+    sp_zoo_request z = {.name = "mlp", .seed = 3, .dims = {4, name, value}};
+    sp_fit_request r = ask();
+    assert_int_equal(sp_zoo_build(cx, &z, &g), SPARTA_OK);
+    assert_int_equal(sp_onnx_write(cx, g, model), SPARTA_OK);
+    sp_graph_free(g);
+    r.pattern = few, r.n_patterns = 2;
+    assert_int_equal(sp_fit_run(cx, arena, &r, &f), SPARTA_OK);
+    assert_true(*f.row[0].pattern && !f.row[0].why && !*f.row[2].pattern);
+    assert_string_equal(f.row[2].why, "nothing would be left of it");
+    r.pattern = none, r.n_patterns = 1;
+    assert_int_equal(sp_fit_run(cx, arena, &r, &f), SPARTA_E_USAGE);
+    assert_non_null(strstr(sparta_message(cx), "none of the 3 weights can take any of these patterns"));
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -273,8 +296,12 @@ static void memory_may_fail(void **state)
 int main(void)
 {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, enter, leave)
-    const struct CMUnitTest tests[] = {
-        WITH(as_good_as_every_choice), WITH(by_hand), WITH(by_a_table), WITH(refused), WITH(measured),
-        WITH(memory_may_fail)};
+    const struct CMUnitTest tests[] = {WITH(as_good_as_every_choice),
+                                       WITH(by_hand),
+                                       WITH(by_a_table),
+                                       WITH(left_out),
+                                       WITH(refused),
+                                       WITH(measured),
+                                       WITH(memory_may_fail)};
     return cmocka_run_group_tests_name("measure/fit", tests, NULL, NULL);
 }
