@@ -241,6 +241,10 @@ static void refused(void **state)
         assert_int_equal(sp_fit_run(cx, arena, &r, &f), SPARTA_E_USAGE);
     }
     assert_int_equal(f.n, 77);
+    const sparta_fit_options no_size = {.target_speedup = 2};
+    sparta_fit *none_made = NULL;
+    assert_int_equal(sparta_fit_model(cx, model, &no_size, NULL, &none_made), SPARTA_E_USAGE);
+    assert_non_null(strstr(sparta_message(cx), "fit: the size of its options is 0"));
 }
 
 /* No compiler, no cache: portable kernels, timed; the package that came of it is as fast as it was measured, about. */
