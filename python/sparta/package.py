@@ -75,6 +75,8 @@ def _is_module(model):
 @contextlib.contextmanager
 def _file(model, where="compile", example_inputs=None, dims=None, via="pt2", dynamic_shapes=None):
     """The path of a model that is given as one, as the bytes of an ONNX model, as an onnx.ModelProto or as a torch module."""
+    if not _is_module(model) and (example_inputs is not None or dynamic_shapes is not None):
+        raise ValueError(f"{where}: example_inputs and dynamic_shapes are for a torch.nn.Module; a file says its own: leave them out")
     if _is_path(model):
         yield model
         return
