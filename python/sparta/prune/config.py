@@ -28,7 +28,7 @@ from .criteria import CRITERIA
 from .fit import Time
 from .schedules import DECAYS
 
-__all__ = ["Config", "Settings", "read"]
+__all__ = ["Config", "Settings", "contradictions", "read"]
 
 _LONGEST = 1 << 20  # of a YAML file
 _ALIASES = {"channels": "rows", "1xchannel": "rows", "channelx1": "cols"}
@@ -182,8 +182,10 @@ def read(config: Any) -> Config:
     _known(said, (*_READ, *_TOP))
     parts = said.pop("pruning_configs", [])
     distill, temperature = _distillation(said.pop("distillation", None))
+    chosen = said.get("pattern") is not None
     time = _time(said, parts)
     given = _values(said)
+    time = None if time is None else _possible(time, given, chosen)
     if not isinstance(parts, (list, tuple)):
         raise _fail("pruning_configs", f"a list is needed, not {parts!r}")
     sets = []
@@ -214,6 +216,22 @@ def _time(said: dict[str, Any], parts: Any) -> Time | None:
         raise ValueError(f"prune: {error}") from None
     said.update(pattern="1x1", target_sparsity=0.0)
     return time
+
+
+def _possible(time: Time, given: dict[str, Any], chosen: bool) -> Time:
+    """Before anything is measured: n:m prunes at one step, which other words may contradict. Those that nobody asked for are left out."""
+    rest = {word: value for word, value in given.items() if word not in ("pattern", "target_sparsity", "end_step", "sparsity_decay_type")}
+    left = []
+    for text in time.patterns:
+        if text.partition(":")[0].isdigit():
+            try:
+                _settings({**rest, "pattern": text})
+            except ValueError as error:
+                if chosen:
+                    raise ValueError(f"{error} (of pattern {text}, which a target time may choose; leave one out)") from None
+                continue
+        left.append(text)
+    return dataclasses.replace(time, patterns=tuple(left))
 
 
 def _yaml(config: Any) -> dict[str, Any]:
@@ -298,11 +316,11 @@ def _settings(given: dict[str, Any]) -> Settings:
         v["regrow_until"],
         v["momentum"],
     )
-    _contradictions(settings, given)
+    contradictions(settings, given)
     return settings
 
 
-def _contradictions(s: Settings, given: dict[str, Any]) -> None:
+def contradictions(s: Settings, given: dict[str, Any]) -> None:
     if s.end < s.start:
         raise _fail("end_step", f"{s.end} is before start_step {s.start}")
     if given.get("sparsity_decay_type") == "oneshot" and s.end > s.start and not s.regrow_until:

@@ -2,7 +2,7 @@
 file, names of weights become names of layers, and errors come from what the layers meet.
 
     time = Time(latency="5ms")                            or Time(speedup=4)
-    exchange = fit(model, x, time, errors)                errors(layer, pattern): the share of its output that is lost; None: leave it
+    exchange = fit(model, x, time, layers, errors)        errors(layer, pattern): the share of its output that is lost; None: it is no option
     exchange.patterns                                     {"encoder.0.fc1": Pattern("4x1:0.8"), ...}, those that are not dense
 """
 
@@ -12,11 +12,12 @@ import ctypes as c
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from torch import nn
 
+from .. import _layers
 from .._library import Context, Error, lib, new, string
 from ..package import _file, _options, _texts, _ways
 from ..patterns import Pattern
@@ -84,16 +85,32 @@ class Exchange:
         return f"{self.rows}\n{said}: {self.dense_ms / took:.2f} times as fast on {self.threads} thread{'s'[: self.threads > 1]}"
 
 
-def _callback(context: Context, kind: Any, of: Callable[[str, str | None], float | None]) -> Any:
+class _Names:
+    """Of a weight in the file the layer: a weight that several modules hold, or that is by several names, is the first of `layers` that holds it."""
+
+    def __init__(self, model: nn.Module, layers: Collection[str]):
+        held: dict[int, list[str]] = {}
+        for name, module in model.named_modules(remove_duplicate=False):
+            weight = module._parameters.get("weight")
+            if weight is not None:
+                held.setdefault(id(weight), []).append(name)
+        self.layer = {name: layer for names in held.values() for layer in [n for n in names if n in layers][:1] for name in names}
+
+    def __call__(self, weight: str) -> str:
+        name = weight.removesuffix(".weight")
+        return self.layer.get(name, name)
+
+
+def _callback(context: Context, kind: Any, names: _Names, of: Callable[[str, str | None], float | None]) -> Any:
     """What goes wrong in Python ends the call and is raised where it comes back."""
 
     def ask(_, weight, pattern):
         try:
-            value = of(string(weight).removesuffix(".weight"), string(pattern))
+            value = of(names(string(weight)), string(pattern))
+            return math.nan if value is None else float(value)
         except BaseException as error:
             context.stop(error)
-            value = None
-        return math.nan if value is None else float(value)
+            return math.nan
 
     return kind(ask)
 
@@ -102,45 +119,50 @@ def fit(
     model: nn.Module,
     example_inputs: Any,
     time: Time,
+    layers: Mapping[str, Any],
     errors: Callable[[str, str], float | None],
     times: Mapping[tuple[str, str | None], float] | None = None,
 ) -> Exchange:
-    """Chooses; changes nothing. times: microseconds by (layer, pattern), pattern None: dense; then nothing is compiled or measured."""
+    """Chooses for `layers`, others stay dense; changes nothing. times: microseconds by (layer, pattern), pattern None: dense; then nothing is
+    compiled or measured."""
     if example_inputs is None:
         raise ValueError("prune: a target time is that of a run: example_inputs are needed, a tensor, a tuple of arguments or a dict of named ones")
-    ways = _ways(model, None)
+    for name, module in layers.items():
+        if not bool(_layers.weight_of(module).isfinite().all()):
+            raise ValueError(f"prune: the weight of {name!r} is not finite")
+    names, ways = _Names(model, layers), _ways(model, None)
     for way in ways:
         try:
             with _file(model, "prune", example_inputs, None, way) as path:
-                return _fit(path, time, errors, times)
+                return _fit(path, time, names, lambda layer, pattern: errors(layer, pattern) if layer in layers else None, times)
         except Error as error:
             if error.status != "E_UNSUPPORTED" or way == ways[-1]:
                 raise
     raise AssertionError("there is a last way")
 
 
-def _fit(path, time, errors, times) -> Exchange:
+def _fit(path, time, names, errors, times) -> Exchange:
     context = Context()
     o: Any = new("sparta_fit_options", target_ms=time.latency, target_speedup=time.speedup)
     o.patterns = _texts(time.patterns)
-    o.error = _callback(context, type(o.error), errors)
+    o.error = _callback(context, type(o.error), names, errors)
     if times is not None:
-        o.time = _callback(context, type(o.time), lambda layer, pattern: times.get((layer, pattern)))
+        o.time = _callback(context, type(o.time), names, lambda layer, pattern: times.get((layer, pattern)))
     handle = lib.sparta_fit_model.argtypes[-1]._type_()
     with _options(context, threads=time.threads) as options:
         context.long("sparta_fit_model", path, o, options, c.byref(handle))
     try:
-        return _exchange(handle)
+        return _exchange(handle, names)
     finally:
         lib.sparta_fit_free(handle)
 
 
-def _exchange(handle) -> Exchange:
+def _exchange(handle, names) -> Exchange:
     facts = lib.sparta_fit_facts_of(handle).contents
     rows, i = [], 0
     while at := lib.sparta_fit_layer_at(handle, i):
         l, i = at.contents, i + 1
-        row = {"name": string(l.weight).removesuffix(".weight"), "shape": [l.n, l.k], "tokens": l.tokens, "pattern": string(l.pattern) or "dense"}
+        row = {"name": names(string(l.weight)), "shape": [l.n, l.k], "tokens": l.tokens, "pattern": string(l.pattern) or "dense"}
         rows.append({**row, "us": l.us, "dense_us": l.dense_us, "error": l.error, "sparse": bool(l.pattern)})
     measured = None if math.isnan(facts.measured_ms) else facts.measured_ms
     return Exchange(Report(rows, _COLUMNS), facts.target_ms, facts.dense_ms, facts.expected_ms, measured, facts.threads, bool(facts.noisy))

@@ -282,12 +282,12 @@ def one_shot(
         time = _time(target_latency, target_speedup, pattern, threads)
         layers = prunable("one_shot", model, None, (), excluded, ("Linear",))
         inputs = batches[0] if example_inputs is None and batches else example_inputs
-        exchange = fit(model, inputs, time, _Errors(model, layers, batches, method, max_memory), times)
+        exchange = fit(model, inputs, time, layers, _Errors(model, layers, batches, method, max_memory), times)
         patterns = exchange.patterns
         layers = {name: m for name, m in layers.items() if name in patterns}
     else:
-        if threads or times is not None:
-            raise ValueError("one_shot: threads and times are for target_latency and target_speedup")
+        if threads or times is not None or example_inputs is not None:
+            raise ValueError("one_shot: example_inputs, threads and times are for target_latency and target_speedup; leave them out, or give one")
         one = _pattern(pattern, method)
         layers = prunable("one_shot", model, one, (), excluded, ("Linear",) if method != "magnitude" else ("Linear", "Conv2d"))
         patterns = dict.fromkeys(layers, one)
@@ -325,9 +325,9 @@ class _Errors:
             self.met = _meet(model, layers, batches, self.method)
 
     def __call__(self, name: str, pattern: str) -> float | None:
-        if name not in self.layers:
-            return None
         row = _prune(name, self.layers[name], self.method, Pattern.parse(pattern), self.met.get(name))
+        if not row["density"]:
+            return None
         lost = max(1 - row["norm_kept"] ** 2, 0.0) ** 0.5
         return lost if row["error"] is None else row["error"]
 

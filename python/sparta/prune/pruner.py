@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ from ..masked import Masked, local, mask_, part_of
 from ..patterns import Pattern
 from ..stages import Report
 from . import schedules
-from .config import Config, Settings, read
+from .config import Config, Settings, contradictions, read
 from .criteria import CRITERIA
 from .distill import Distiller
 from .fit import Exchange, fit
@@ -119,15 +120,31 @@ class _Set:
 
 class Pruner:
     """See the head of this file. `teacher` is the dense model for distillation; without one it is a copy of the model as it is now. example_inputs
-    are what a target time is measured on; `exchange` then says what was chosen. times: see sparta.prune.fit."""
+    are what a target time is measured on, by rank 0 for all; `exchange` then says what was chosen. times: see sparta.prune.fit. patterns: those of
+    the layers that a target time chose in another run, state_dict()["patterns"]; nothing is measured."""
 
-    def __init__(self, model: nn.Module, config: Any, teacher: nn.Module | None = None, example_inputs: Any = None, times: Any = None):
+    def __init__(
+        self,
+        model: nn.Module,
+        config: Any,
+        teacher: nn.Module | None = None,
+        example_inputs: Any = None,
+        times: Any = None,
+        patterns: Mapping[str, str] | None = None,
+    ):
         if not isinstance(model, nn.Module):
             raise TypeError(f"prune: a torch.nn.Module is needed, not {type(model).__name__}")
         self.model, self.config = model, read(config)
         self.exchange: Exchange | None = None
+        self._patterns: dict[str, str] | None = None
         if self.config.time is not None:
-            self.config, self.exchange = _settle_time(model, self.config, example_inputs, times)
+            if patterns is None:
+                self.exchange = _measured(model, self.config, example_inputs, times)
+                patterns = {name: str(pattern) for name, pattern in self.exchange.patterns.items()}
+            self._patterns = dict(patterns)
+            self.config = _of_patterns(self.config, self._patterns)
+        elif example_inputs is not None or times is not None or patterns is not None:
+            raise ValueError("prune: example_inputs, times and patterns are for target_latency and target_speedup, and the config has none of them")
         self.step = 0
         self._attached: list[Any] = []
         self._began = -1  # the step for which masks were made
@@ -371,12 +388,17 @@ class Pruner:
     def state_dict(self) -> dict[str, Any]:
         """Beside those of the model (which has the masks) and of the optimizer: all that a run needs to go on as if it had not stopped."""
         layers = {layer.name: {"scores": layer.scores, "kept": layer.kept} for layer in self._all()}
-        return {"version": 1, "step": self.step, "began": self._began, "layers": layers}
+        return {"version": 1, "step": self.step, "began": self._began, "layers": layers, "patterns": self._patterns}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """After those of the model and the optimizer."""
         if not isinstance(state, dict) or state.get("version") != 1 or not isinstance(state.get("layers"), dict):
             raise ValueError("prune: this is no state of a Pruner")
+        if state.get("patterns") != self._patterns:
+            raise ValueError(
+                f"prune: the state has patterns {state.get('patterns')}, and this pruner {self._patterns}: a target time is measured anew each time; "
+                "make the pruner with patterns=state['patterns']"
+            )
         mine = {layer.name: layer for layer in self._all()}
         if set(mine) != set(state["layers"]):
             other = sorted(set(mine) ^ set(state["layers"]))[0]
@@ -393,7 +415,13 @@ class Pruner:
 
 
 def prepare_pruning(
-    model: nn.Module, config: Any, optimizer: Any = None, teacher: nn.Module | None = None, example_inputs: Any = None, times: Any = None
+    model: nn.Module,
+    config: Any,
+    optimizer: Any = None,
+    teacher: nn.Module | None = None,
+    example_inputs: Any = None,
+    times: Any = None,
+    patterns: Mapping[str, str] | None = None,
 ) -> Pruner:
     """A pruner whose callbacks the optimizer calls: a training loop needs no change. Without an optimizer, pruner.attach(optimizer) follows.
 
@@ -407,7 +435,7 @@ def prepare_pruning(
     >>> pruner.sparsity()
     0.5
     """
-    pruner = Pruner(model, config, teacher, example_inputs, times)
+    pruner = Pruner(model, config, teacher, example_inputs, times, patterns)
     return pruner if optimizer is None else pruner.attach(optimizer)
 
 
@@ -432,33 +460,64 @@ def _sets(model: nn.Module, config: Config) -> list[_Set]:
     return made
 
 
-def _settle_time(model: nn.Module, config: Config, example_inputs: Any, times: Any) -> tuple[Config, Exchange]:
-    """Of a time: the patterns that layers take, each a set of its own. What a layer loses is the share of its norm."""
+def _measured(model: nn.Module, config: Config, example_inputs: Any, times: Any) -> Exchange:
+    """What a target time chooses. Of several processes the first measures, and the others are told: times differ, and masks must not."""
+    dist = torch.distributed
+    if not (dist.is_available() and dist.is_initialized()):
+        return _choose(model, config, example_inputs, times)
+    said: list[Any] = [None]
+    error: Exception | None = None
+    if dist.get_rank() == 0:
+        try:
+            said[0] = _choose(model, config, example_inputs, times)
+        except Exception as caught:
+            error, said[0] = caught, str(caught)
+    dist.broadcast_object_list(said, 0)
+    if error is not None:
+        raise error
+    if isinstance(said[0], str):
+        raise ValueError(f"prune: rank 0 could not choose patterns: {said[0]}")
+    return said[0]
+
+
+def _choose(model: nn.Module, config: Config, example_inputs: Any, times: Any) -> Exchange:
+    """Of a time: the patterns that layers take. What a layer loses is the share of its norm."""
     template = config.sets[0]
     chosen = prunable("prune", model, None, template.names, template.excluded, ("Linear",))
+    if any(hasattr(module.weight, "full_tensor") for module in chosen.values()):
+        raise ValueError("prune: a target time is measured on a whole model; before fully_shard make a pruner of a copy, whose state has patterns")
 
     def lost(layer: str, pattern: str) -> float | None:
-        module = chosen.get(layer)
-        if module is None:
+        weight = chosen[layer].weight.detach()
+        mask = Pattern.parse(pattern).mask(weight)
+        if not bool(mask.any()):
             return None
-        weight = _whole(module.weight).detach()
-        kept = weight[Pattern.parse(pattern).mask(weight)].double().norm() / weight.double().norm().clamp(min=1e-300)
+        kept = weight[mask].double().norm() / weight.double().norm().clamp(min=1e-300)
         return float((1 - kept.square()).clamp(min=0).sqrt())
 
-    exchange = fit(model, example_inputs, config.time, lost, times)  # type: ignore[arg-type]
-    by: dict[str, list[str]] = {}
-    for layer, pattern in exchange.patterns.items():
-        by.setdefault(str(pattern), []).append(layer)
-    if not by:
+    exchange = fit(model, example_inputs, config.time, chosen, lost, times)  # type: ignore[arg-type]
+    if not exchange.patterns:
         raise ValueError(
             f"prune: the model runs in {exchange.dense_ms:.3g} ms dense, and {exchange.target_ms:.3g} are wanted: nothing is to be pruned"
         )
+    return exchange
+
+
+def _of_patterns(config: Config, patterns: Mapping[str, str]) -> Config:
+    """Layers of one pattern are a set of their own."""
+    if not patterns:
+        raise ValueError("prune: patterns: none is given; leave them out, and a target time chooses them")
+    template = config.sets[0]
+    by: dict[str, list[str]] = {}
+    for layer, text in patterns.items():
+        by.setdefault(text, []).append(layer)
     sets = []
     for text, layers in by.items():
         pattern = Pattern.parse(text)
         once: dict[str, Any] = {"decay": "oneshot", "end": template.start} if pattern.of else {}
         sets.append(dataclasses.replace(template, pattern=pattern, names=tuple(layers), excluded=(), scope="local", **once))
-    return dataclasses.replace(config, sets=tuple(sets), time=None), exchange
+        contradictions(sets[-1], {})
+    return dataclasses.replace(config, sets=tuple(sets), time=None)
 
 
 def _tied(model: nn.Module, found: dict[str, Any], name: str) -> list[Any]:
