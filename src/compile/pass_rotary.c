@@ -8,15 +8,27 @@
  * against those that the exporter wrote. The tables are made once for all layers, simplify sees to that. Where only the first elements of
  * a head turn (Concat of what is above, of a Slice, with the rest) attribute rotary_embedding_dim says how many.
  *
+ * Where all sizes are numbers, cos and sin are constants by now. Those whose halves are alike are tables, too; layers that have equal ones share them.
+ *
  * One with positions, as ONNX writes it, gets tables of its tokens: Gather(cos, positions).
  */
 #include "compile/match.h"
 #include "compile/passes.h"
+#include <string.h>
 
 typedef struct rotation {
-    sp_value *x, *cos, *sin; /* x (B,h,S,D); the tables (1 or B, S, half) before Cos and Sin */
+    /* x (B,h,S,D); the tables (1 or B, S, half) before Cos and Sin, or constants (1 or B, 1, S, 2 half) */
+    sp_value *x, *cos, *sin;
     int64_t heads, dim, turned;
 } rotation;
+
+enum { KNOWN = 16 };
+typedef struct known { /* tables made from constants, and of which items */
+    int n;
+    const sp_value *from[KNOWN];
+    const sp_expr *items[KNOWN];
+    sp_value *made[KNOWN];
+} known;
 
 /* ------------------------------------------------------------------ what turns */
 
@@ -50,10 +62,21 @@ static sp_value *same_elements(sp_value *v)
     return v;
 }
 
-/* f, when v, (b,1,S,D), is Cos or Sin of Concat(f, f), with f (b,S,D/2). */
+/* Is the second half of every line as the first, bit by bit? */
+static bool halves_alike(const sparta_tensor *t)
+{
+    const int64_t width = t->dim[t->rank - 1], n = sparta_tensor_elements(t);
+    if (t->dtype != SPARTA_F32 || width < 2 || width % 2 || !sp_tensor_contiguous(t)) return false;
+    for (const float *x = t->data, *end = x + n; x < end; x += width)
+        if (memcmp(x, x + width / 2, (size_t)width / 2 * sizeof *x)) return false;
+    return true;
+}
+
+/* f, when v, (b,1,S,D), is Cos or Sin of Concat(f, f), with f (b,S,D/2); v itself where it is known. */
 static sp_value *angles_of(sp_value *v, sp_op_id op)
 {
     if (!v->typed || v->dims.rank != 4 || !sp_expr_is(v->dims.dim[1], 1)) return NULL;
+    if (v->constant) return halves_alike(v->constant) ? v : NULL;
     const sp_value *u = same_elements(v);
     const sp_node *f = sp_match_made_by(u, op);
     if (!f || u->dims.rank != 3 || !sp_expr_equal(u->dims.dim[0], v->dims.dim[0]) ||
@@ -81,38 +104,80 @@ static bool find_whole(const sp_match *m, const sp_node *add, rotation *r)
     return false;
 }
 
-/* The sizes that everything rests on: x (B,h,S,D), f (1 or B, S, half of what turns). */
+/* f (1 or B, S, half of what turns), or a constant (1 or B, 1, S, what turns). */
+static bool table_fits(const sp_value *f, const sp_dims *x, int64_t turned)
+{
+    const sp_dims *t = &f->dims;
+    const int last = t->rank - 1;
+    int64_t width;
+    return sp_match_f32(f) && t->rank >= 3 && sp_expr_is_const(t->dim[last], &width) &&
+           (last == 3 ? width : width * 2) == turned && sp_expr_equal(t->dim[last - 1], x->dim[2]) &&
+           (sp_expr_is(t->dim[0], 1) || sp_expr_equal(t->dim[0], x->dim[0]));
+}
+
+/* The sizes that everything rests on, of x (B,h,S,D) and the tables. */
 static bool sizes_fit(rotation *r)
 {
     const sp_dims *x = &r->x->dims;
-    int64_t half;
     if (!sp_match_f32(r->x) || x->rank != 4 || !sp_expr_is_const(x->dim[1], &r->heads) ||
         !sp_expr_is_const(x->dim[3], &r->dim) || r->heads < 1 || r->dim < 1 || r->heads > INT64_MAX / r->dim)
         return false;
-    const sp_value *table[] = {r->cos, r->sin};
-    for (int i = 0; i < 2; i++) {
-        const sp_dims *t = &table[i]->dims;
-        if (!sp_match_f32(table[i]) || t->rank != 3 || !sp_expr_is_const(t->dim[2], &half) ||
-            half * 2 != r->turned || !sp_expr_equal(t->dim[1], x->dim[2]) ||
-            (!sp_expr_is(t->dim[0], 1) && !sp_expr_equal(t->dim[0], x->dim[0])))
-            return false;
-    }
-    return r->turned <= r->dim;
+    return r->turned <= r->dim && table_fits(r->cos, x, r->turned) && table_fits(r->sin, x, r->turned);
 }
 
 /* ------------------------------------------------------------------ what takes its place */
 
-/* op(f) for every item: (B, S, half). NULL: the sizes cannot be said. */
+/* *t, (1 or B, S, half), for every item: (B, S, half). NULL: the sizes cannot be said. */
+static sparta_status for_items(sp_match *m, const char *name, const sp_expr *items, sp_value **t)
+{
+    const sp_dims *d = &(*t)->dims;
+    if (sp_expr_equal(d->dim[0], items)) return SPARTA_OK;
+    sp_value *in[] = {*t, NULL};
+    SP_TRY(sp_match_shape_vector(m, 3, (const sp_expr *[]){items, d->dim[1], d->dim[2]}, &in[1]));
+    *t = NULL;
+    return in[1] ? sp_match_add(m, SP_OP_Expand, name, 2, in, NULL, t) : SPARTA_OK;
+}
+
+static bool same_numbers(const sparta_tensor *a, const sparta_tensor *b)
+{
+    return sp_tensor_same_shape(a, b) &&
+           !memcmp(a->data, b->data, (size_t)sparta_tensor_elements(a) * sizeof(float));
+}
+
+/* The first half of each line of a constant (1 or B, 1, S, D), for every item. */
+static sparta_status known_table(sp_match *m, const char *name, sp_value *c, const sp_expr *items,
+                                 sp_value **out)
+{
+    known *k = m->state;
+    for (int i = 0; i < k->n; i++)
+        if (sp_expr_equal(k->items[i], items) && same_numbers(k->from[i]->constant, c->constant)) {
+            *out = k->made[i];
+            return SPARTA_OK;
+        }
+    const int64_t *dim = c->constant->dim;
+    sp_value *in[] = {c, NULL, NULL, NULL};
+    for (int i = 0; i < 3; i++)
+        SP_TRY(sp_match_constant_ints(m, 1, (int64_t[]){i == 1 ? dim[3] / 2 : i == 2 ? 3 : 0}, &in[1 + i]));
+    SP_TRY(sp_match_add(m, SP_OP_Slice, name, 4, in, NULL, out));
+    sp_value *flat[] = {*out, NULL};
+    SP_TRY(sp_match_constant_ints(m, 3, (int64_t[]){dim[0], dim[2], dim[3] / 2}, &flat[1]));
+    SP_TRY(sp_match_add(m, SP_OP_Reshape, name, 2, flat, NULL, out));
+    SP_TRY(for_items(m, name, items, out));
+    if (!*out || k->n == KNOWN) return SPARTA_OK;
+    k->from[k->n] = c;
+    k->items[k->n] = items;
+    k->made[k->n++] = *out;
+    return SPARTA_OK;
+}
+
+/* op(f), or the constant that f is, for every item: (B, S, half). NULL: the sizes cannot be said. */
 static sparta_status table(sp_match *m, const char *name, sp_op_id op, sp_value *f, const sp_value *x,
                            sp_value **out)
 {
+    const sp_expr *items = x->dims.dim[0];
+    if (f->dims.rank == 4) return known_table(m, name, f, items, out);
     SP_TRY(sp_match_add(m, op, name, 1, &f, NULL, out));
-    if (sp_expr_equal(f->dims.dim[0], x->dims.dim[0])) return SPARTA_OK;
-    sp_value *in[] = {*out, NULL};
-    const sp_expr *dims[] = {x->dims.dim[0], f->dims.dim[1], f->dims.dim[2]};
-    SP_TRY(sp_match_shape_vector(m, 3, dims, &in[1]));
-    *out = NULL;
-    return in[1] ? sp_match_add(m, SP_OP_Expand, name, 2, in, NULL, out) : SPARTA_OK;
+    return for_items(m, name, items, out);
 }
 
 static sparta_status replace(sp_match *m, sp_node *n, const rotation *r)
@@ -179,6 +244,6 @@ static sparta_status visit_whole(sp_match *m, sp_node *n)
 
 sparta_status sp_pass_rotary(sp_graph *g)
 {
-    SP_TRY(sp_match_run(g, visit_part, NULL));
-    return sp_match_run(g, visit_whole, NULL);
+    SP_TRY(sp_match_run(g, visit_part, &(known){0}));
+    return sp_match_run(g, visit_whole, &(known){0});
 }

@@ -160,6 +160,12 @@ static const small rms[] = {
     NODE("n", "Neg(b)")
 #define ROTARY_SUM NODE("u", "Mul(t, cos)") NODE("z", "Mul(h, sin)") NODE("r", "Add(u, z)")
 #define ROTARY_OUT NODE("back", "Transpose(r) {perm=[0,2,1,3]}") NODE("y", "Reshape(back, flat)") OUT("y")
+/* of two tokens, the first line of cos given */
+#define KNOWN_ROTARY(line)                                                                                   \
+    GRAPH "input x: f32[batch,2,8]\n" ROTARY_CONSTANTS ROTARY_X "const cos: f32[1,1,2,4] = [" line           \
+          ",0.1,0.2,0.1,0.2]\nconst cos2: f32[1,1,2,4] = [" line ",0.1,0.2,0.1,0.2]\n"                       \
+          "const sin: f32[1,1,2,4] = [0,0.25,0,0.25,-1,0.75,-1,0.75]\n" ROTARY_HALVES NODE(                  \
+              "h", "Concat(n, a) {axis=-1}") ROTARY_SUM
 
 static const small rotaries[] = {
     {"pieces",
@@ -193,6 +199,15 @@ static const small rotaries[] = {
              NODE("cos", "Unsqueeze(c, one)") NODE("sin", "Unsqueeze(s, one)")
                  ROTARY_HALVES NODE("h", "Concat(n, a) {axis=-1}") ROTARY_SUM ROTARY_OUT,
      "RotaryEmbedding=0 Neg=1"},
+    {"tables that are known", KNOWN_ROTARY("1,0.5,1,0.5") ROTARY_OUT,
+     "RotaryEmbedding=1 Neg=0 Slice=0 Transpose=0 Expand=2"},
+    {"tables that are known, twice",
+     KNOWN_ROTARY("1,0.5,1,0.5") ROTARY_OUT NODE("t2", "Tanh(t)")
+         NODE("a2", "Slice(t2, zero, two, last, one)") NODE("b2", "Slice(t2, two, end, last, one)")
+             NODE("n2", "Neg(b2)") NODE("h2", "Concat(n2, a2) {axis=-1}") NODE("u2", "Mul(t2, cos2)")
+                 NODE("z2", "Mul(h2, sin)") NODE("r2", "Add(u2, z2)") OUT("r2"),
+     "RotaryEmbedding=2 Neg=0 Slice=0 Expand=2"},
+    {"known, halves that differ", KNOWN_ROTARY("1,0.5,1,0.25") ROTARY_OUT, "RotaryEmbedding=0 Neg=1"},
     {"turned wanted",
      GRAPH X ROTARY_CONSTANTS ROTARY_X ROTARY_TABLES("Cos", "Sin")
          ROTARY_HALVES NODE("h", "Concat(n, a) {axis=-1}") ROTARY_SUM ROTARY_OUT OUT("h"),
