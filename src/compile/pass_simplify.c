@@ -1,6 +1,7 @@
 /* simplify: a graph with less in it that computes the same.
  *
  *   Identity, Dropout at inference, a Cast or Reshape to what it is, Pad by 0, Concat of one, x * 1      gone
+ *   Where and And with a condition that is known, and the same everywhere                                what is left of it
  *   equal nodes, equal small constants                                                                   one of them
  *   Reshape, Transpose, Squeeze, ... one after the other                                                 the shortest chain
  *   Reshape(x, Concat(Gather(Shape ...)))                                                                Reshape(x, [0, 0, 4, 64])
@@ -167,6 +168,29 @@ static bool is_neutral(const sp_node *n, sp_value **x)
     return n->op != SP_OP_Div || *x == n->in[0];
 }
 
+/* A constant of bools that are all alike. */
+static bool is_settled(const sp_value *v, bool *yes)
+{
+    const sparta_tensor *t = v ? v->constant : NULL;
+    const int64_t n = t && t->dtype == SPARTA_BOOL && sp_tensor_contiguous(t) ? sparta_tensor_elements(t) : 0;
+    const unsigned char *x = n > 0 ? t->data : NULL;
+    for (int64_t i = 1; i < n; i++)
+        if (!x[i] != !x[0]) return false;
+    if (n > 0) *yes = x[0] != 0;
+    return n > 0;
+}
+
+/* What a Where takes everywhere, or an And with what is true; it may have to be repeated. */
+static sp_value *settled(const sp_node *n)
+{
+    bool yes;
+    if (n->op == SP_OP_Where) return is_settled(n->in[0], &yes) ? n->in[yes ? 1 : 2] : NULL;
+    if (n->op != SP_OP_And) return NULL;
+    for (int i = 0; i < 2; i++)
+        if (is_settled(n->in[i], &yes) && yes) return n->in[1 - i];
+    return NULL;
+}
+
 /* The input that is the output, if the node does nothing. */
 static sp_value *passes_on(const sp_match *m, const sp_node *n)
 {
@@ -180,6 +204,7 @@ static sp_value *passes_on(const sp_match *m, const sp_node *n)
         (same && n->op == SP_OP_Slice && all_are(n->n_in > 4 ? n->in[4] : NULL, 1)) ||
         (same && n->op == SP_OP_Pad && n->n_in > 1 && all_are(n->in[1], 0)))
         return x;
+    if ((other = settled(n))) return sp_match_same_dims(other, n->out[0]) ? other : NULL;
     if (!SP_OP_AMONG(n->op, SP_OP_And, SP_OP_Mul, SP_OP_Div) || !is_neutral(n, &other) || !other->typed)
         return NULL;
     return sp_dims_equal(&other->dims, &n->out[0]->dims) ? other : NULL;
@@ -251,6 +276,15 @@ static sparta_status sink_expand(sp_match *m, sp_node *n, bool *again)
     return sp_match_become(m, n, SP_OP_Expand, 2, (sp_value *[]){made, expand->in[1]}, NULL);
 }
 
+/* What a settled condition leaves, repeated. */
+static sparta_status expand_settled(sp_match *m, sp_node *n)
+{
+    sp_value *in[] = {settled(n), NULL};
+    if (!in[0] || !in[0]->typed || !n->out[0]->typed || in[0]->constant) return SPARTA_OK;
+    SP_TRY(sp_match_shape_vector(m, n->out[0]->dims.rank, n->out[0]->dims.dim, &in[1]));
+    return in[1] ? sp_match_become(m, n, SP_OP_Expand, 2, in, NULL) : SPARTA_OK;
+}
+
 /* A constant repeated is an Expand of one element. */
 static sparta_status expand_constant(sp_match *m, sp_node *n)
 {
@@ -315,6 +349,7 @@ static sparta_status rewrite(sp_match *m, sp_node *n)
 {
     if (is_sizes(n)) return plain_sizes(m, n);
     if (n->op == SP_OP_ConstantOfShape) return expand_constant(m, n);
+    if (n->op == SP_OP_And) SP_TRY(expand_settled(m, n));
     for (bool again = is_elementwise(n->op); again;) {
         again = false;
         SP_TRY(sink_expand(m, n, &again));

@@ -26,6 +26,33 @@
 #define PACKED_SUM NODE("pq", "Sub(p, q)") NODE("y", "Mul(pq, r)") OUT("y")
 
 static const small others[] = {
+    {"a Where that always takes the one",
+     GRAPH X "const t: bool[1,1,8] = [1,1,1,1,1,1,1,1]\n" NODE("z", "Neg(x)") NODE("a", "Where(t, x, z)")
+         NODE("y", "Relu(a)") OUT("y"),
+     "Where=0 Neg=0"},
+    {"a Where that always takes the other",
+     GRAPH X "const t: bool[1,1,8] = [0,0,0,0,0,0,0,0]\n" NODE("z", "Neg(x)") NODE("a", "Where(t, x, z)")
+         NODE("y", "Relu(a)") OUT("y"),
+     "Where=0 Neg=1"},
+    {"a Where that takes both",
+     GRAPH X "const t: bool[1,1,8] = [1,1,1,0,1,1,1,1]\n" NODE("z", "Neg(x)") NODE("a", "Where(t, x, z)")
+         NODE("y", "Relu(a)") OUT("y"),
+     "Where=1"},
+    {"a Where that widens what it takes",
+     GRAPH "input x: f32[batch,1,8]\nconst t: bool[1,3,8] = "
+           "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]\n" NODE("z", "Neg(x)")
+               NODE("a", "Where(t, x, z)") NODE("y", "Relu(a)") OUT("y"),
+     "Where=1"},
+    {"And with what is true, and widens",
+     GRAPH "input m: i64[batch,1,1,3]\nconst t: bool[1,1,3,1] = [1,1,1]\n" SCALAR("one", "1")
+         SCALAR("two", "2") NODE("b", "Cast(m) {to=9}") NODE("a", "And(t, b)") NODE("y", "Where(a, one, two)")
+             OUT("y"),
+     "And=0 Where=1"},
+    {"And with what is not always true",
+     GRAPH "input m: i64[batch,1,1,3]\nconst t: bool[1,1,3,1] = [1,0,1]\n" SCALAR("one", "1")
+         SCALAR("two", "2") NODE("b", "Cast(m) {to=9}") NODE("a", "And(t, b)") NODE("y", "Where(a, one, two)")
+             OUT("y"),
+     "And=1"},
     {"three tables", GRAPH TABLES LOOKUPS NODE("s", "Add(a, b)") NODE("y", "Add(c, s)") OUT("y"),
      "Embed=1 Gather=0 Add=0"},
     {"partial sum wanted",
