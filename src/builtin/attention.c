@@ -13,7 +13,8 @@
  *
  * That of domain "sparta" (builtin.h) is the same on (B, S, heads*D), without a past. The last query stands at the last key, and
  * attributes left and right say how many keys before and after its own place a query sees; a mask may be that of several items, which it
- * then repeats for; with nan_to_zero=1 a probability that is NaN counts as 0; a list says which blocks of keys are there (route.h). */
+ * then repeats for; with nan_to_zero=1 a probability that is NaN counts as 0, with 2 a query
+ * whose every score is -inf gets 0; a list says which blocks of keys are there (route.h). */
 #include "builtin/heads.h"
 #include "builtin/line.h"
 #include "builtin/route.h"
@@ -35,7 +36,7 @@ typedef struct attention {
     int64_t block, room;
     double scale, softcap;
     int mode;
-    bool nan_to_zero;
+    int nan_to_zero;
     double *k, *v;                  /* (D, T) and (T, Dv) of one batch and head */
     double *query, *score, *result; /* (D), (T) and (Dv) of one query */
 } attention;
@@ -113,6 +114,13 @@ static void weigh(const double *m, int64_t rows, int64_t n, const double *x, dou
         for (int64_t j = 0; j < n; j++) sum[j] += x[i] * m[j];
 }
 
+static bool sees_nothing(const attention *a)
+{
+    for (int64_t t = 0; t < a->total; t++)
+        if (a->score[t] != -(double)INFINITY) return false;
+    return true;
+}
+
 /* at: batch, head of q, query */
 static void attend(const attention *a, const int64_t at[3])
 {
@@ -128,12 +136,13 @@ static void attend(const attention *a, const int64_t at[3])
         a->score[t] = outside(a, at[2], t) ? a->hidden : a->score[t] + bias(a, at, t);
     if (a->list) hide_unlisted(a, at);
     report(a, 2, at);
+    const bool nothing = a->nan_to_zero == 2 && sees_nothing(a);
     sp_line_softmax(a->score, a->total);
-    for (int64_t t = 0; a->nan_to_zero && t < a->total; t++)
+    for (int64_t t = 0; a->nan_to_zero == 1 && t < a->total; t++)
         if (isnan(a->score[t])) a->score[t] = 0;
     report(a, 3, at);
     weigh(a->v, a->total, dv, a->score, a->result);
-    for (int64_t i = 0; i < dv; i++) set(&a->y, at, i, a->result[i]);
+    for (int64_t i = 0; i < dv; i++) set(&a->y, at, i, nothing ? 0 : a->result[i]);
 }
 
 /* Every batch, head and query. */
@@ -272,7 +281,7 @@ sparta_status sp_builtin_Attention(sparta_ctx *cx, const sp_op_args *args)
                    .left = sp_attr_int(args->attrs, "left", -1),
                    .right = sp_attr_int(args->attrs, "right", -1),
                    .hidden = (double)sp_attr_float(args->attrs, "hidden", -INFINITY),
-                   .nan_to_zero = sp_attr_int(args->attrs, "nan_to_zero", 0) != 0};
+                   .nan_to_zero = (int)sp_attr_int(args->attrs, "nan_to_zero", 0)};
     SP_TRY(view_all(cx, &a, heads, sp_attr_int(args->attrs, "kv_heads", heads), false));
     SP_TRY(take_repeated_mask(cx, &a));
     SP_TRY(take_list(cx, &a));

@@ -27,7 +27,8 @@
  *       left, right: int, -1: query s stands at key s + T - S, and sees that many keys before and after it (right=0: causal) and no others:
  *       their scores are hidden: float, -inf when it is not there, whatever the mask says of them.
  *       A row whose every score is -inf is NaN, as IEEE says, unless nan_to_zero: int
- *       is 1: then probabilities that are NaN count as 0, and such a row is 0 (what sdpa's exporters write as Where(IsNaN(p), 0, p)).
+ *       is 1: then probabilities that are NaN count as 0, and such a row is 0 (what sdpa's exporters write as Where(IsNaN(p), 0, p));
+ *       or 2: such a row is 0, and what is NaN for another reason stays NaN (PyTorch's sdpa itself).
  *       list (B, heads, blocks of queries, n) i32, as Route makes it: block i of `block` queries (attribute: int) sees the blocks of keys whose numbers
  *       stand there, and no others: their scores are -inf. Numbers that do not ascend or are too large do not count.
  *   Embed(table0, ids0, table1, ids1, ...)   y = sum of table_i[ids_i], the ids broadcast against each other

@@ -4,9 +4,18 @@
  *     k (B,S,g*e) --Reshape, Transpose--> (B,g,S,e) ---- Concat --> present (B,g,P+S,e), which ours attends to as it lies
  *
  * Its causal mask counts queries from the end of the past, ours from the last key: they are the same when there are as many new keys as queries. A
- * mask of bools is added as 0 and -inf; one that is shorter than the keys is left. */
+ * mask of bools is added as 0 and -inf; one that is shorter than the keys is left. What a mask says of the distance of key and query becomes a window
+ * (window.c), and heads of k and v that were repeated for those of q are taken before that (grouped.c).
+ *
+ *     mask --ReduceMax (bools), or Greater(ReduceMax, -inf)--\
+ *     Attention(q, k, v, mask) ------------------------------ Where --> y         a query that sees no key gets 0, where ONNX has NaN: nan_to_zero=2
+ *     0 ----------------------------------------------------/
+ */
 #include "compile/onnx_attention.h"
+#include "compile/grouped.h"
+#include "compile/window.h"
 #include "ops/ops.h"
+#include <math.h>
 
 enum { Q, K, V, MASK, PAST_K, PAST_V, NONPAD }; /* inputs */
 enum { Y, PRESENT_K, PRESENT_V, SCORES };       /* outputs */
@@ -119,29 +128,97 @@ static sparta_status join_past(sp_match *m, sp_node *n, const form *f, sp_value 
     return SPARTA_OK;
 }
 
+/* What the mask is, without items, heads and queries that it is repeated for. */
+static sp_value *before_expand(sp_value *mask, const sp_expr *keys)
+{
+    const sp_node *expand = sp_match_made_by(mask, SP_OP_Expand);
+    if (!expand || !expand->in[0]->typed || expand->in[0]->dims.rank < 1) return mask;
+    const sp_dims *d = &expand->in[0]->dims;
+    return sp_expr_equal(d->dim[d->rank - 1], keys) ? expand->in[0] : mask;
+}
+
+/* The window that it says, and what else: *mask, NULL where that is nothing. A score that is no number would show where it is hidden: not when strict. */
+static sparta_status take_window(sp_match *m, const char *name, const form *f, sp_value **mask, sp_window *w)
+{
+    double hidden;
+    sp_window is = *w;
+    sp_value *rest;
+    bool taken;
+    if (!*mask) return SPARTA_OK;
+    if (!sp_ctx_strict(m->g->cx) && sp_window_is(*mask, &is, &hidden) && isinf(hidden)) {
+        *mask = NULL;
+        *w = is;
+        return SPARTA_OK;
+    }
+    *mask = before_expand(*mask, f->total);
+    if (sp_ctx_strict(m->g->cx) || (*mask)->dtype != SPARTA_BOOL) return SPARTA_OK;
+    SP_TRY(sp_window_take(m, name, *mask, false, w, &rest, &taken));
+    if (taken) *mask = rest;
+    return SPARTA_OK;
+}
+
+/* Node n becomes what `a` is, itself or the one attention that it reads. zero: nan_to_zero. */
+static sparta_status become(sp_match *m, sp_node *n, sp_node *a, const form *f, int64_t zero)
+{
+    const float scale = sp_attr_float(&a->attrs, "scale", (float)(1 / __builtin_sqrt((double)f->e)));
+    const float cap = sp_attr_float(&a->attrs, "softcap", 0);
+    sp_window window = {f->queries, f->total, -1, sp_attr_int(&a->attrs, "is_causal", 0) ? 0 : -1};
+    sp_value *in[] = {a->in[Q], a->in[K], a->in[V], a->n_in > MASK ? a->in[MASK] : NULL}, *y;
+    int64_t groups = f->groups;
+    SP_TRY(take_window(m, a->name, f, &in[MASK], &window));
+    SP_TRY(added(m, a->name, &in[MASK]));
+    const int n_in = in[MASK] ? 4 : 3;
+    if (f->past) SP_TRY(join_past(m, a, f, &in[K], &in[V]));
+    if (f->four && !f->past && groups == f->heads)
+        SP_TRY(sp_ungroup(m, a->name, f->heads, &in[K], &in[V], &groups));
+    sp_attr attr[7] = {SP_INT("heads", f->heads), SP_INT("kv_heads", groups), SP_FLOAT("scale", scale)};
+    sp_attrs attrs = {3, attr};
+    if (cap > 0) attr[attrs.n++] = (sp_attr)SP_FLOAT("softcap", cap);
+    if (window.left >= 0) attr[attrs.n++] = (sp_attr)SP_INT("left", window.left);
+    if (window.right >= 0) attr[attrs.n++] = (sp_attr)SP_INT("right", window.right);
+    if (zero) attr[attrs.n++] = (sp_attr)SP_INT("nan_to_zero", zero);
+    if (!f->four) return sp_match_become(m, n, SP_OP_Attention, n_in, in, &attrs);
+    SP_TRY(side_by_side(m, a->name, f->heads * f->e, &in[Q]));
+    if (!f->past) {
+        SP_TRY(side_by_side(m, a->name, groups * f->e, &in[K]));
+        SP_TRY(side_by_side(m, a->name, groups * f->d, &in[V]));
+    }
+    SP_TRY(sp_match_add(m, SP_OP_Attention, a->name, n_in, in, &attrs, &y));
+    sp_value *split[] = {y, NULL};
+    SP_TRY(sp_match_constant_ints(m, 4, (int64_t[]){0, 0, f->heads, f->d}, &split[1]));
+    SP_TRY(sp_match_add(m, SP_OP_Reshape, a->name, 2, split, NULL, &y));
+    return sp_match_become(m, n, SP_OP_Transpose, 1, &y, SP_ATTRS(SP_INTS("perm", 4, swap)));
+}
+
 sparta_status sp_attention_of_onnx(sp_match *m, sp_node *n)
 {
     form f;
-    if (!fits(m, n, &f)) return SPARTA_OK;
-    const float scale = sp_attr_float(&n->attrs, "scale", (float)(1 / __builtin_sqrt((double)f.e)));
-    const float cap = sp_attr_float(&n->attrs, "softcap", 0);
-    sp_attr attr[5] = {SP_INT("heads", f.heads), SP_INT("kv_heads", f.groups), SP_FLOAT("scale", scale)};
-    sp_attrs attrs = {3, attr};
-    if (cap > 0) attr[attrs.n++] = (sp_attr)SP_FLOAT("softcap", cap);
-    if (sp_attr_int(&n->attrs, "is_causal", 0)) attr[attrs.n++] = (sp_attr)SP_INT("right", 0);
-    sp_value *in[] = {n->in[Q], n->in[K], n->in[V], n->n_in > MASK ? n->in[MASK] : NULL}, *y;
-    SP_TRY(added(m, n->name, &in[MASK]));
-    const int n_in = in[MASK] ? 4 : 3;
-    if (f.past) SP_TRY(join_past(m, n, &f, &in[K], &in[V]));
-    if (!f.four) return sp_match_become(m, n, SP_OP_Attention, n_in, in, &attrs);
-    SP_TRY(side_by_side(m, n->name, f.heads * f.e, &in[Q]));
-    if (!f.past) {
-        SP_TRY(side_by_side(m, n->name, f.groups * f.e, &in[K]));
-        SP_TRY(side_by_side(m, n->name, f.groups * f.d, &in[V]));
+    return fits(m, n, &f) ? become(m, n, n, &f, 0) : SPARTA_OK;
+}
+
+/* Is `sees` whether the mask leaves a query a key? */
+static bool is_sight(const sp_value *sees, const sp_value *mask)
+{
+    int64_t axis[SPARTA_RANK];
+    double low;
+    if (mask->dtype != SPARTA_BOOL) {
+        const sp_node *greater = sp_match_made_by(sees, SP_OP_Greater);
+        if (!greater || !sp_match_scalar(greater->in[1], &low) || !(low < 0) || !isinf(low)) return false;
+        sees = greater->in[0];
     }
-    SP_TRY(sp_match_add(m, SP_OP_Attention, n->name, n_in, in, &attrs, &y));
-    sp_value *split[] = {y, NULL};
-    SP_TRY(sp_match_constant_ints(m, 4, (int64_t[]){0, 0, f.heads, f.d}, &split[1]));
-    SP_TRY(sp_match_add(m, SP_OP_Reshape, n->name, 2, split, NULL, &y));
-    return sp_match_become(m, n, SP_OP_Transpose, 1, &y, SP_ATTRS(SP_INTS("perm", 4, swap)));
+    const sp_node *most = sp_match_made_by(sees, SP_OP_ReduceMax);
+    return most && most->in[0] == mask && most->n_in > 1 && most->in[1] && mask->typed &&
+           sp_match_ints(most->in[1], axis) == 1 && sp_attr_int(&most->attrs, "keepdims", 1) &&
+           (axis[0] == -1 || axis[0] == mask->dims.rank - 1);
+}
+
+sparta_status sp_attention_of_torch(sp_match *m, sp_node *n)
+{
+    form f;
+    double zero;
+    sp_node *a = n->op == SP_OP_Where ? sp_match_made_by(n->in[1], SP_OP_OnnxAttention) : NULL;
+    if (!a || !sp_match_once(m, n->in[1]) || !sp_match_same_dims(n->in[1], n->out[0])) return SPARTA_OK;
+    if (a->n_in <= MASK || !a->in[MASK] || !sp_match_scalar(n->in[2], &zero) || zero != 0) return SPARTA_OK;
+    if (!is_sight(n->in[0], a->in[MASK]) || sp_attr_int(&a->attrs, "is_causal", 0)) return SPARTA_OK;
+    return fits(m, a, &f) && !f.past ? become(m, n, a, &f, 2) : SPARTA_OK;
 }

@@ -262,12 +262,28 @@ static sparta_status take_window(sp_match *m, const char *name, heads *h, term *
     return SPARTA_OK;
 }
 
+/* A constant that is no more than a window. */
+static void take_constant(const sp_match *m, heads *h, term *t)
+{
+    sp_window is = h->window;
+    double hidden;
+    const bool first = h->window.left < 0 && h->window.right < 0;
+    if (sp_ctx_strict(m->g->cx) || !t->value || t->choice || !sp_window_is(t->value, &is, &hidden)) return;
+    if ((!isinf(hidden) && h->terms > 1) || (!first && (float)h->hidden != (float)hidden)) return;
+    h->window = is;
+    h->hidden = hidden;
+    t->value = NULL;
+}
+
 /* Term i as a value to add, NULL: nothing. */
 static sparta_status add_term(sp_match *m, const char *name, heads *h, int i)
 {
     term *t = &h->term[i];
-    sp_value *x, *given = t->value;
+    sp_value *x, *given;
     double zero;
+    take_constant(m, h, t);
+    if (!t->value && !t->choice) return SPARTA_OK;
+    given = t->value;
     SP_TRY(as_choice(m, t, &x));
     const sp_value *condition = t->choice;
     if (condition) SP_TRY(take_window(m, name, h, t, x));
@@ -370,4 +386,8 @@ static sparta_status visit(sp_match *m, sp_node *n)
     return write(m, n, &h);
 }
 
-SP_MATCH_PASS(attention, visit)
+sparta_status sp_pass_attention(sp_graph *g)
+{
+    SP_TRY(sp_match_run(g, sp_attention_of_torch, NULL));
+    return sp_match_run(g, visit, NULL);
+}

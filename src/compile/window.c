@@ -1,6 +1,7 @@
-/* window.c: comparisons of indices of keys and queries, and what else stands in a condition. */
+/* window.c: comparisons of indices of keys and queries, and what else stands in a condition; windows in constant masks. */
 #include "compile/window.h"
 #include "compile/chain.h"
+#include <math.h>
 
 enum { DEEPEST = 8, RESTS = 8, FARTHEST = 1 << 30 };
 
@@ -175,4 +176,64 @@ sparta_status sp_window_take(sp_match *m, const char *name, sp_value *condition,
         if (in[0]) SP_TRY(sp_match_add(m, SP_OP_And, name, 2, in, NULL, out));
     }
     return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ constants */
+
+typedef struct plane { /* a mask of all items and heads, one plane after the other */
+    const sparta_tensor *t;
+    int64_t planes, queries, keys;
+} plane;
+
+static bool plane_of(const sp_value *mask, const sp_window *w, plane *p)
+{
+    const sparta_tensor *t = mask->constant;
+    if (!t || t->rank < 2 || !sp_tensor_contiguous(t) || sparta_tensor_elements(t) < 1) return false;
+    *p = (plane){t, 1, t->dim[t->rank - 2], t->dim[t->rank - 1]};
+    for (int i = 0; i + 2 < t->rank; i++) p->planes *= t->dim[i];
+    return (t->dtype == SPARTA_BOOL || t->dtype == SPARTA_F32) && sp_expr_is(w->queries, p->queries) &&
+           sp_expr_is(w->keys, p->keys);
+}
+
+/* What hides key t of query s; 0: nothing does. */
+static double hidden_by(const plane *p, int64_t of, int64_t s, int64_t t)
+{
+    const double x = sp_element_get(p->t->dtype, p->t->data, (of * p->queries + s) * p->keys + t);
+    return p->t->dtype != SPARTA_BOOL ? x : x != 0 ? 0 : -INFINITY;
+}
+
+/* How far the farthest key before and after its place is that some query sees. */
+static void reach(const plane *p, int64_t *left, int64_t *right)
+{
+    *left = *right = 0;
+    for (int64_t s = 0; s < p->queries; s++)
+        for (int64_t t = 0; t < p->keys; t++) {
+            const int64_t after = t - (s + p->keys - p->queries);
+            if (hidden_by(p, 0, s, t) != 0) continue;
+            *left = SP_MAX(*left, -after);
+            *right = SP_MAX(*right, after);
+        }
+}
+
+bool sp_window_is(const sp_value *mask, sp_window *w, double *hidden)
+{
+    plane p;
+    int64_t left, right;
+    bool some = false;
+    if (!plane_of(mask, w, &p)) return false;
+    reach(&p, &left, &right);
+    double low = -INFINITY;
+    for (int64_t of = 0; of < p.planes; of++)
+        for (int64_t s = 0; s < p.queries; s++)
+            for (int64_t t = 0; t < p.keys; t++) {
+                const int64_t after = t - (s + p.keys - p.queries);
+                const double x = hidden_by(&p, of, s, t);
+                const bool seen = after <= right && -after <= left;
+                if (seen ? x != 0 : !(x <= -1e37) || (some && x != low)) return false;
+                if (!seen) low = x, some = true;
+            }
+    if (left < p.keys - 1) w->left = w->left < 0 ? left : SP_MIN(w->left, left);
+    if (right < p.queries - 1) w->right = w->right < 0 ? right : SP_MIN(w->right, right);
+    *hidden = low;
+    return true;
 }

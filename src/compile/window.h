@@ -20,5 +20,8 @@ typedef struct sp_window {
  * limits already; *taken: something did, and *rest is the condition under which a key of the window is seen, NULL: always. */
 sparta_status sp_window_take(sp_match *m, const char *name, sp_value *condition, bool hides, sp_window *w,
                              sp_value **rest, bool *taken) SP_MUST;
+/* The same of a constant: a mask of bools, or one that is added, 0 where a key is seen and one very low number elsewhere, *hidden (of bools: -inf). Does it say
+ * nothing but a window, alike for all items and heads? */
+bool sp_window_is(const sp_value *mask, sp_window *w, double *hidden);
 
 #endif

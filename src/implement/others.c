@@ -66,7 +66,7 @@ static void heads(const sp_implement *im, const sp_task *t, sp_text *out)
     const sp_attrs *a = &t->node->attrs;
     sp_text_printf(out, "DIM_K=%ld DIM_V=%ld NAN0=%d WINDOW=%d CAPPED=%d MASK=%d LISTED=%d",
                    (long)head_rows(t->node, 0), (long)head_rows(t->node, 2),
-                   sp_attr_int(a, "nan_to_zero", 0) != 0,
+                   (int)sp_attr_int(a, "nan_to_zero", 0),
                    sp_attr_int(a, "left", -1) >= 0 || sp_attr_int(a, "right", -1) >= 0,
                    sp_attr_float(a, "softcap", 0) > 0, sp_attention_mask(t->node),
                    !has_list(t->node) ? SP_LIST_NONE

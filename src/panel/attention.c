@@ -174,7 +174,7 @@ void sp_attention_fill(const sp_job *job, const sp_place *at, struct sp_attentio
     a->cap = sp_attr_float(&job->node->attrs, "softcap", 0);
     a->capped = a->cap > 0;
     a->scale = sp_attr_float(&job->node->attrs, "scale", 1 / sqrtf((float)a->dim_k)); /* 0 is a scale too */
-    a->nan_to_zero = sp_attr_int(&job->node->attrs, "nan_to_zero", 0) != 0;
+    a->nan_to_zero = (int)sp_attr_int(&job->node->attrs, "nan_to_zero", 0);
     a->list = 0, a->taken = 0;
     a->listed = SP_LIST_NONE;
     a->block = a->room = 1;

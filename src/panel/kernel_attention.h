@@ -18,7 +18,7 @@
  *
  *   list of a block of queries   0 3 7         scores | keys of block 0 | of 3 | of 7 |          room for as many blocks as a list has, not for all keys
  *
- * Parameters: DIM_K, DIM_V (rows of a head in q and k, in v), NAN0, WINDOW, CAPPED, MASK, LISTED.
+ * Parameters: DIM_K, DIM_V (rows of a head in q and k, in v), NAN0 (nan_to_zero), WINDOW, CAPPED, MASK, LISTED.
  */
 #ifndef DIM_K
 #define DIM_K  (a->dim_k)
@@ -203,7 +203,8 @@ INLINE void context_rows(const struct sp_attention_args *a, struct segment *s, c
         {
             float *o = s->o + (d + r) * SP_PANEL + first;
             vec x = acc[r][j] * scale[j];
-            if (NAN0) x = pick(scale[j] != scale[j], splat(0.f), x);
+            if (NAN0 == 1) x = pick(scale[j] != scale[j], splat(0.f), x);
+            if (NAN0 == 2) x = pick(scale[j] == splat(0.f), splat(0.f), x);
             if (whole)
                 store(o, x);
             else
@@ -256,7 +257,12 @@ INLINE void attend(const struct sp_attention_args *a, struct segment *s, const i
         s->first = s->begin;
         s->last = s->begin + a->keys;
     }
-    UNROLL for (int j = 0; j < NV; j++) sum[j] = splat(0.f);
+    UNROLL for (int j = 0; j < NV; j++)
+    {
+        /* -inf - -inf would be NaN, as would a score that is: below 0 the sum is 0 where all are -inf, and nowhere else. */
+        if (NAN0 == 2) top[j] = pick(top[j] == splat(-__builtin_inff()), splat(0.f), top[j]);
+        sum[j] = splat(0.f);
+    }
     PIECES(a, s)
     {
         float *row = s->scores + (s->first & 3) * SP_PANEL;
@@ -269,7 +275,9 @@ INLINE void attend(const struct sp_attention_args *a, struct segment *s, const i
     }
     UNROLL for (int j = 0; j < NV; j++)
     {
-        if (WINDOW || LISTED)
+        if (NAN0 == 2)
+            sum[j] = pick(sum[j] == splat(0.f), splat(__builtin_inff()), sum[j]);
+        else if (WINDOW || LISTED)
             sum[j] = pick(sum[j] == splat(0.f), splat(__builtin_nanf("")), sum[j]); /* no key at all */
         sum[j] = splat(1.f) / sum[j];
     }

@@ -92,19 +92,24 @@ INLINE void score(const struct sp_attention_args *a, const struct rows *s, int r
     }
 }
 
-INLINE void softmax(struct rows *s, int row)
+INLINE void softmax(const struct sp_attention_args *a, struct rows *s, int row)
 {
     const long n = s->last - s->first;
     float *x = s->scores + row * s->room;
     vec top = splat(-__builtin_inff()), sum = splat(0.f);
     for (long t = 0; t < n; t += LANES) top = larger(load(x + t), top);
-    const vec most = splat(largest_of(top));
+    const float largest = largest_of(top);
+    /* As in kernel_attention.h. */
+    const vec most = splat(NAN0 == 2 && largest == -__builtin_inff() ? 0 : largest);
     for (long t = 0; t < n; t += LANES) {
         const vec e = exp2_down((load(x + t) - most) * splat(1.44269504f));
         sum += e;
         store(x + t, e);
     }
-    s->one_by_sum[row] = n > 0 ? 1 / sum_of(sum) : __builtin_nanf(""); /* a window without keys */
+    const float all = sum_of(sum);
+    s->one_by_sum[row] = all == 0 && NAN0 == 2 ? 0
+                         : n > 0               ? 1 / all
+                                               : __builtin_nanf(""); /* a window without keys */
 }
 
 /* NV vectors of features from d on, `some` of them there, of R rows. */
@@ -127,7 +132,7 @@ INLINE void context(const struct sp_attention_args *a, const struct rows *s, int
         UNROLL for (int j = 0; j < NV; j++)
         {
             vec y = acc[r][j] * splat(by);
-            if (NAN0 && by != by) y = splat(0.f);
+            if ((NAN0 == 2 && by == 0) || (NAN0 == 1 && by != by)) y = splat(0.f);
             store_some(s->o[row + r] + d + j * LANES, y, some - j * LANES);
         }
     }
@@ -148,7 +153,7 @@ INLINE void attend(const struct sp_attention_args *a, struct rows *s)
 #define SCORE(row, R) score(a, s, row, key, R)
         BY_ROWS(s, SCORE)
     }
-    for (int row = 0; row < s->n; row++) softmax(s, row);
+    for (int row = 0; row < s->n; row++) softmax(a, s, row);
     long d = 0;
     for (; d + 2 * LANES <= DIM_V; d += 2 * LANES) {
 #define CONTEXT_2(row, R) context(a, s, row, d, R, 2)

@@ -84,6 +84,16 @@ static void check_form(const form *f)
 #define DECODER GRAPH NUMBERS Q_HEADS REPEATED INDICES PADDING SCORES
 #define ENCODER GRAPH NUMBERS Q_HEADS FOUR_HEADS INDICES PADDING SCORES
 
+/* Where(does the mask leave a key, Attention, 0) */
+#define PYTORCHS(mask)                                                                                       \
+    "const least_axis: i64[1] = [-1]\n" NODE("o0", "Attention(qh, kr, vh, " mask ") {scale=0.25}")
+#define ZEROED                                                                                               \
+    NODE("o", "Where(sees, o0, zero)")                                                                       \
+    NODE("ot", "Transpose(o) {perm=[0,2,1,3]}") NODE("y", "Reshape(ot, flat)") OUT("y")
+#define KNOWN(mask)                                                                                          \
+    GRAPH "input q: f32[2,3,16]\ninput k: f32[2,3,8]\nconst mask: " mask                                     \
+          "\n" NODE("y", "Attention(q, k, k, mask) {q_num_heads=4, kv_num_heads=2}") OUT("y")
+
 static const form forms[] = {
     {"causal and padded, groups",
      DECODER NODE("c", "LessOrEqual(ik, iq)") NODE("cm", "And(c, mb)") NODE("t", "Where(cm, zero, low)")
@@ -180,6 +190,32 @@ static const form forms[] = {
      GRAPH NUMBERS Q_HEADS KV_HEADS PADDING NODE("o", "Attention(qh, kt, vt, mb) {scale=0.25}")
          NODE("ot", "Transpose(o) {perm=[0,2,1,3]}") NODE("y", "Reshape(ot, flat)") OUT("y"),
      2, -1, -1, 0, 1},
+    {"PyTorch's, heads repeated, a mask of bools",
+     DECODER PYTORCHS("mb") NODE("sees", "ReduceMax(mb, least_axis)") ZEROED, 2, -1, -1, 0, 1},
+    {"PyTorch's, causal and padded",
+     DECODER NODE("c", "LessOrEqual(ik, iq)") NODE("cm", "And(c, mb)") PYTORCHS("cm")
+         NODE("sees", "ReduceMax(cm, least_axis)") ZEROED,
+     2, -1, 0, 0, 1},
+    {"PyTorch's, a mask of numbers",
+     DECODER NODE("t", "Where(mb, zero, low)") PYTORCHS("t") NODE("most", "ReduceMax(t, least_axis)")
+         NODE("sees", "Greater(most, low)") ZEROED,
+     2, -1, -1, 0, 1},
+    {"a constant that is causal", KNOWN("bool[3,3] = [1,0,0,1,1,0,1,1,1]"), 2, -1, 0, 0, 0},
+    {"a constant that slides, added", KNOWN("f32[1,1,3,3] = [0,-inf,-inf,0,0,-inf,-inf,0,0]"), 2, 1, 0, 0, 0},
+    {"a constant that hides nothing", KNOWN("bool[2,1,3,3] = [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]"), 2, -1,
+     -1, 0, 0},
+    {"a constant that is no window", KNOWN("bool[3,3] = [1,0,0,1,1,0,1,0,1]"), 2, -1, -1, 0, 2},
+    {"a constant that differs between items", KNOWN("bool[2,1,3,3] = [1,0,0,1,1,0,1,1,1,1,0,0,1,1,0,0,1,1]"),
+     2, -1, -1, 0, 2},
+    {"a constant that hides weakly", KNOWN("f32[3,3] = [0,-5,-5,0,0,-5,0,0,0]"), 2, -1, -1, 0, 2},
+    {"a constant in the sum of scores",
+     GRAPH NUMBERS
+     "input q: f32[2,3,16]\nconst q_shape: i64[4] = [0,0,4,4]\nconst mask: f32[1,1,3,3] = "
+     "[0,-3.40282347e+38,-3.40282347e+38,0,0,-3.40282347e+38,0,0,0]\n" NODE("q4", "Reshape(q, q_shape)")
+         NODE("qh", "Transpose(q4) {perm=[0,2,1,3]}") NODE("kh", "Transpose(q4) {perm=[0,2,3,1]}")
+             NODE("vh", "Transpose(q4) {perm=[0,2,1,3]}") SCORES NODE("a", "Add(scores, mask)")
+                 NODE("p", "Softmax(a) {axis=-1}") TAIL,
+     -1, -1, 0, 0, 0},
 };
 
 static void forms_of_exporters(void **state)
@@ -272,6 +308,18 @@ static const small misses[] = {
            "node y: ?, nk: ?, nv: ?, s: ? = Attention(q, q, q, _, p, p) {q_num_heads=2, "
            "kv_num_heads=2}\n" OUT("y") OUT("s"),
      "Attention=1 Concat=0"},
+    {"PyTorch's: fully masked queries are zeros, and the Where is gone",
+     DECODER PYTORCHS("mb") NODE("sees", "ReduceMax(mb, least_axis)") ZEROED, WITH("ReduceMax=0 Where=1")},
+    {"zeros where another mask hides all",
+     DECODER NODE("other", "Not(mb)") PYTORCHS("mb") NODE("sees", "ReduceMax(other, least_axis)") ZEROED,
+     WITH("ReduceMax=1")},
+    {"ones instead of zeros",
+     DECODER SCALAR("unit", "1") PYTORCHS("mb") NODE("sees", "ReduceMax(mb, least_axis)")
+         NODE("o", "Where(sees, o0, unit)") NODE("ot", "Transpose(o) {perm=[0,2,1,3]}")
+             NODE("y", "Reshape(ot, flat)") OUT("y"),
+     WITH("ReduceMax=1")},
+    {"what is not zeroed wanted",
+     DECODER PYTORCHS("mb") NODE("sees", "ReduceMax(mb, least_axis)") ZEROED OUT("o0"), WITH("ReduceMax=1")},
     {"ONNX's, causal from the first key",
      GRAPH "input q: f32[batch,2,8]\ninput k: f32[batch,5,8]\n" NODE(
          "y", "Attention(q, k, k) {q_num_heads=2, kv_num_heads=2, is_causal=1}") OUT("y"),

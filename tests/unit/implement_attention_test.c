@@ -156,7 +156,7 @@ static void agrees_with_the_reference(void **state)
                         0};
             if (below(2)) s.keys = s.queries;
         } while (s.batch * s.queries * s.keys * s.heads * s.dim > 600000);
-        static const char *const more[] = {"", ", scale=0.25", ", nan_to_zero=1"};
+        static const char *const more[] = {"", ", scale=0.25", ", nan_to_zero=1", ", nan_to_zero=2"};
         /* a kernel for each dim and one more takes the compiler long enough: NaN to 0 with one dim only */
         try_shape(&s, s.dim == 4 ? ONE_OF(more) : more[below(2)], below(4) ? 1 : 20);
     }
@@ -168,6 +168,7 @@ static void decoders(void **state)
     (void)state;
     static const char *const more[] = {", right=0",
                                        ", right=0, nan_to_zero=1",
+                                       ", right=0, nan_to_zero=2",
                                        ", right=0, left=5",
                                        ", right=0, left=0",
                                        ", left=20, right=20, nan_to_zero=1",
@@ -198,6 +199,7 @@ static void in_rows(void **state)
 {
     static const int64_t sizes[][2] = {{4, 0}, {32, 0}, {53, 64}, {3, 2}, {33, 17}, {1, 1}, {64, 40}};
     static const char *const more[] = {"", ", right=0", ", right=0, left=5, nan_to_zero=1",
+                                       ", right=0, left=5, nan_to_zero=2",
                                        ", left=4, right=2, hidden=-3.4028235e+38, softcap=2.5"};
     subject = &sp_implement_attention_rows;
     for (int form = 0; form < 2; form++) {
@@ -211,7 +213,7 @@ static void in_rows(void **state)
                 s.heads = s.share * (1 + below(3));
                 if (below(2)) s.queries = 1;
             } while (s.batch * s.queries * s.keys * s.heads * s.dim > 600000);
-            try_shape(&s, more[kind ? kind % 4 : (size_t)below(4)], below(4) ? 1 : 20);
+            try_shape(&s, more[kind ? kind % 5 : (size_t)below(5)], below(4) ? 1 : 20);
         }
         no_keys_at_all(state);
         a_row_without_keys(state);
@@ -269,10 +271,11 @@ static void scale_may_be_zero_or_negative(void **state)
 static void a_row_without_keys(void **state)
 {
     (void)state;
-    for (int zero = 0; zero < 2; zero++)
+    static const char *const how_zero[] = {"", ", nan_to_zero=1", ", nan_to_zero=2"};
+    for (int zero = 0; zero < 3; zero++)
         for (int mask = ITEM_KEYS; mask <= ITEM_FULL; mask++) {
             const shape s = {3, 20, 20, 2, 4, mask, 0, 0};
-            bed *b = attention_bed(&s, zero ? ", nan_to_zero=1" : "");
+            bed *b = attention_bed(&s, how_zero[zero]);
             float *m = b->in[3].data;
             const int64_t rows = mask == ITEM_KEYS ? 3 : 60, gone = mask == ITEM_KEYS ? 1 : 25;
             for (int64_t i = 0; i < rows * 20; i++)
@@ -340,9 +343,10 @@ static void items_do_not_leak(void **state)
 static void nan_goes_where_it_belongs(void **state)
 {
     (void)state;
-    for (int which = 0; which < 3; which++) {
+    for (int i = 0; i < 6; i++) {
+        const int which = i / 2;
         const shape s = {2, 20, 20, 2, 4, NO_MASK, 0, 0};
-        bed *b = attention_bed(&s, "");
+        bed *b = attention_bed(&s, i % 2 ? ", nan_to_zero=2" : "");
         ((float *)b->in[which].data)[25 * 8 + 5] = NAN; /* item 1, token 5, head 1, row 1 */
         reference(b);
         EACH_TARGET(target)
@@ -352,7 +356,7 @@ static void nan_goes_where_it_belongs(void **state)
             const float *y = run_kernel(b, &h);
             close_enough(b, y, NULL, 1e-5, 1e-6, "NaN"); /* NaN exactly where the reference has it */
             int n = 0;
-            for (int64_t i = 0; i < 40 * 8; i++) n += isnan(y[i]);
+            for (int64_t k = 0; k < 40 * 8; k++) n += isnan(y[k]);
             assert_int_equal(n, which == 0 ? 4 : which == 1 ? 20 * 4 : 20);
             cases++;
         }
