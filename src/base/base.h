@@ -6,7 +6,7 @@
  *   text      a growing string whose error is sticky: write many times, look once
  *   map       names to integers
  *   digest    a fast 64-bit hash for keys, SHA-256 where somebody may be hostile
- *   process   run a program by argv, with limits, no shell
+ *   process   run programs by argv, with limits, no shell
  *   pool      one persistent team of threads
  *
  * The rule for errors: a fallible function takes the context first and returns sparta_status. The message has
@@ -243,6 +243,16 @@ typedef struct sp_spawn_options {
  * -signal, or -1000: timeout. Cancellation of the context kills the child. */
 sparta_status sp_spawn(sparta_ctx *cx, const char *const *argv, const sp_spawn_options *options,
                        sp_text *said, int *exit_code) SP_MUST;
+/* Several of them side by side, as many at once as is said (64 at most). What one of them fails with is its own affair;
+ * but once one has run out of its time, those that wait are not started (ETIMEDOUT). Cancellation ends all. */
+typedef struct sp_program {
+    const char *const *argv;
+    const sp_spawn_options *options; /* NULL: none */
+    sp_text *said;                   /* NULL: nobody listens */
+    int error;                       /* why it could not be run; 0: it was, and exit_code is as sp_spawn's */
+    int exit_code;
+} sp_program;
+sparta_status sp_spawn_all(sparta_ctx *cx, sp_program *all, int n, int at_once) SP_MUST;
 
 /* ------------------------------------------------------------------ pool
  * A team of `threads` that sleeps between jobs. sp_pool_run calls fn(arg, i) once for each i in [0,

@@ -1,4 +1,4 @@
-/* Run a program by argv: no shell, own process group, limits, output through a pipe.
+/* Run programs by argv, one or several side by side: no shell, own process group, limits, output through a pipe.
  *
  *     parent                         keeper (a fork of us, leads the group)         program
  *       reads `said` and `report`      waits for the program's end, for the time      setrlimit, execve; errno into
@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SAID_MOST = 16 << 10, TICK_MS = 20, TIMED_OUT = -1000 };
+enum { SAID_MOST = 16 << 10, TICK_MS = 20, TIMED_OUT = -1000, AT_ONCE_MOST = 64 };
 
 typedef struct report { /* one write to a pipe: whole or not at all */
     int error;          /* errno of an exec that failed, or 0 */
@@ -36,10 +36,11 @@ typedef struct pipes { /* [0]: read end, [1]: write end */
 } pipes;
 
 typedef struct child {
+    sp_program *of;
     pid_t pid;              /* of the keeper */
     int said, report, life; /* our ends */
-    sp_text *out;           /* may be NULL */
-    size_t kept;            /* bytes put into out */
+    size_t kept;            /* bytes put into of->said */
+    bool silent;            /* it has closed its output */
 } child;
 
 /* ------------------------------------------------------------------ the program's side */
@@ -245,20 +246,21 @@ static pid_t fork_quietly(const char *const *argv, const sp_spawn_options *o, co
     return pid;
 }
 
-static sparta_status cannot(sparta_ctx *cx, const char *program, int error)
+/* Whether it runs; else why not is in the program. */
+static bool start(sp_program *program, child *c)
 {
-    return sp_fail(cx, SPARTA_E_IO, "spawn: %s cannot be run: %s", program, strerror(error));
-}
-
-static sparta_status start(sparta_ctx *cx, const char *const *argv, const sp_spawn_options *o, child *c)
-{
+    static const sp_spawn_options none = {0};
     pipes p;
-    if (!make_pipes(&p)) return cannot(cx, argv[0], errno);
-    c->pid = fork_quietly(argv, o, &p);
+    *c = (child){.of = program};
+    if (!make_pipes(&p)) {
+        program->error = errno;
+        return false;
+    }
+    c->pid = fork_quietly(program->argv, program->options ? program->options : &none, &p);
     if (c->pid < 0) {
-        int error = errno;
+        program->error = errno;
         close_pipes(&p);
-        return cannot(cx, argv[0], error);
+        return false;
     }
     close(p.said[1]);
     close(p.report[1]);
@@ -268,7 +270,7 @@ static sparta_status start(sparta_ctx *cx, const char *const *argv, const sp_spa
     c->life = p.life[1];
     fcntl(c->said, F_SETFL, O_NONBLOCK);
     fcntl(c->report, F_SETFL, O_NONBLOCK);
-    return SPARTA_OK;
+    return true;
 }
 
 /* ------------------------------------------------------------------ watching */
@@ -283,7 +285,7 @@ static bool hear(child *c)
         if (n < 0) return errno == EAGAIN;
         if (n == 0) return false;
         size_t keep = SP_MIN((size_t)n, SAID_MOST - c->kept);
-        if (c->out && keep) sp_text_put(c->out, buffer, keep);
+        if (c->of->said && keep) sp_text_put(c->of->said, buffer, keep);
         c->kept += keep;
     }
 }
@@ -303,21 +305,31 @@ static bool has_ended(pid_t pid)
     return got ? errno == ECHILD : info.si_pid == pid;
 }
 
-/* Until the keeper reports (OK), or the work is cancelled. A keeper that was killed reports nothing. */
-static sparta_status watch(sparta_ctx *cx, child *c, report *r)
+/* Is it done? Then the program has what came of it. A keeper that was killed reports nothing. */
+static bool is_done(const child *c)
 {
-    struct pollfd p[2] = {{c->said, POLLIN, 0}, {c->report, POLLIN, 0}};
-    for (;;) {
-        SP_TRY(sp_check_cancel(cx));
-        const bool ended = has_ended(c->pid); /* before the look: what came before the end is seen */
-        if (has_report(c, r)) return SPARTA_OK;
-        if (ended) {
-            *r = (report){0, -SIGKILL};
-            return SPARTA_OK;
-        }
-        poll(p, 2, TICK_MS);
-        if (p[0].fd >= 0 && p[0].revents && !hear(c)) p[0].fd = -1;
+    report r;
+    const bool ended = has_ended(c->pid); /* before the look: what came before the end is seen */
+    if (!has_report(c, &r)) {
+        if (!ended) return false;
+        r = (report){0, -SIGKILL};
     }
+    c->of->error = r.error;
+    c->of->exit_code = r.code;
+    return true;
+}
+
+/* Until one of them has something to say, or a moment has passed. */
+static void wait_for(child *c, int n)
+{
+    struct pollfd p[2 * AT_ONCE_MOST];
+    for (int i = 0; i < n; i++) {
+        p[2 * i] = (struct pollfd){c[i].silent ? -1 : c[i].said, POLLIN, 0};
+        p[2 * i + 1] = (struct pollfd){c[i].report, POLLIN, 0};
+    }
+    if (poll(p, 2 * (nfds_t)n, TICK_MS) <= 0) return;
+    for (int i = 0; i < n; i++)
+        if (p[2 * i].revents) c[i].silent = !hear(&c[i]);
 }
 
 /* `stop`: the keeper is not done. A fork of the host may hold `life` open too: the end of that is not enough to stop it. */
@@ -331,21 +343,38 @@ static void finish(child *c, bool stop)
     close(c->report);
 }
 
+sparta_status sp_spawn_all(sparta_ctx *cx, sp_program *all, int n, int at_once)
+{
+    child running[AT_ONCE_MOST];
+    int next = 0, n_running = 0;
+    const int most = SP_MAX(1, SP_MIN(at_once, AT_ONCE_MOST));
+    sparta_status status = sp_check_cancel(cx);
+    while (status == SPARTA_OK && (next < n || n_running)) {
+        while (next < n && n_running < most) n_running += start(&all[next++], &running[n_running]);
+        const int before = n_running;
+        for (int i = n_running; i-- > 0;) {
+            if (!is_done(&running[i])) continue;
+            finish(&running[i], false);
+            for (; running[i].of->exit_code == TIMED_OUT && next < n; next++) all[next].error = ETIMEDOUT;
+            running[i] = running[--n_running];
+        }
+        if (n_running == before) wait_for(running, n_running);
+        status = sp_check_cancel(cx);
+    }
+    while (n_running) finish(&running[--n_running], true);
+    return status;
+}
+
 sparta_status sp_spawn(sparta_ctx *cx, const char *const *argv, const sp_spawn_options *options,
                        sp_text *said, int *exit_code)
 {
-    static const sp_spawn_options none = {0};
-    child c = {.out = said};
-    report r = {0};
+    sp_program p = {.argv = argv, .options = options, .said = said};
     if (!argv || !argv[0] || argv[0][0] != '/')
         return sp_fail(cx, SPARTA_E_USAGE, "spawn: %s is no absolute path",
                        argv && argv[0] ? argv[0] : "nothing");
-    SP_TRY(sp_check_cancel(cx));
-    SP_TRY(start(cx, argv, options ? options : &none, &c));
-    sparta_status status = watch(cx, &c, &r);
-    finish(&c, status != SPARTA_OK);
-    if (status == SPARTA_OK && r.error) return cannot(cx, argv[0], r.error);
-    if (status == SPARTA_OK && said && said->status) status = said->status;
-    if (status == SPARTA_OK) *exit_code = r.code;
-    return status;
+    SP_TRY(sp_spawn_all(cx, &p, 1, 1));
+    if (p.error) return sp_fail(cx, SPARTA_E_IO, "spawn: %s cannot be run: %s", argv[0], strerror(p.error));
+    if (said && said->status) return said->status;
+    *exit_code = p.exit_code;
+    return SPARTA_OK;
 }

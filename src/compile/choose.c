@@ -76,12 +76,39 @@ static sparta_status choose_other(lowering *l, lower_node *ln)
     return SPARTA_OK;
 }
 
+static bool is_product(const lower_node *ln)
+{
+    return ln->task.mask && sp_implement_tokens(ln->node->in[0]);
+}
+
+/* The kernels that the node needs, or that compete for it. */
+static sparta_status want(lowering *l, const lower_node *ln)
+{
+    const sp_implement *first = sp_lower_first(&ln->task, l->request->options.dense_only);
+    bool contest = is_product(ln);
+    int kernel;
+    if (!contest && first->kernel) SP_TRY(worth_timing(l, ln, &contest));
+    return contest ? sp_lower_enlist(l, ln) : sp_lower_want(l, first, &ln->task, &kernel);
+}
+
+/* The task of a node, what a schedule says of it, and its kernels. What fails with them fails again when they are needed, and is told there; what is
+ * chosen by the model is compiled when it is. */
+static sparta_status look(lowering *l, lower_node *ln, bool stat)
+{
+    SP_TRY(sp_lower_task(l->cx, l->g, ln->node, l->target[SP_DEVICE_CPU], ln));
+    ln->task.stat = stat;
+    SP_TRY(sp_lower_pin(l->cx, l->request->obeyed, ln->node, &ln->pin));
+    SP_TRY(sp_lower_asked(l->cx, ln, l->target[SP_DEVICE_CPU], l->request->options.limit));
+    const sparta_status s = l->no_measure ? SPARTA_OK : want(l, ln);
+    if (s == SPARTA_OK || s == SPARTA_E_MEMORY || s == SPARTA_E_CANCELLED) return s;
+    sp_ctx_clear(l->cx);
+    return SPARTA_OK;
+}
+
 static sparta_status choose(lowering *l, lower_node *ln)
 {
     const bool dense = l->request->options.dense_only;
-    SP_TRY(sp_lower_pin(l->cx, l->request->obeyed, ln->node, &ln->pin));
-    SP_TRY(sp_lower_asked(l->cx, ln, l->target[SP_DEVICE_CPU], l->request->options.limit));
-    if (ln->task.mask && sp_implement_tokens(ln->node->in[0]))
+    if (is_product(ln))
         SP_TRY(sp_lower_contest(l, ln));
     else if (sp_lower_first(&ln->task, dense)->kernel)
         SP_TRY(choose_other(l, ln));
@@ -158,12 +185,14 @@ sparta_status sp_lower_choose(lowering *l)
     SP_NEED(l->cx, l->alike);
     if (!l->no_measure) l->peak = sp_peak_flops(l->target[SP_DEVICE_CPU], 1, .02);
     for (int i = 0; i < g->n_nodes; i++) {
-        lower_node *ln = &l->node[i];
         SP_TRY(sp_check_cancel(l->cx));
-        ln->node = g->node[i];
-        SP_TRY(sp_lower_task(l->cx, g, g->node[i], l->target[SP_DEVICE_CPU], ln));
-        ln->task.stat = stats[g->node[i]->out[0]->id];
-        SP_TRY(choose(l, ln));
+        l->node[i].node = g->node[i];
+        SP_TRY(look(l, &l->node[i], stats[g->node[i]->out[0]->id]));
+    }
+    SP_TRY(sp_lower_build(l));
+    for (int i = 0; i < g->n_nodes; i++) {
+        SP_TRY(sp_check_cancel(l->cx));
+        SP_TRY(choose(l, &l->node[i]));
         sp_compile_tell(&l->request->options, i + 1, g->n_nodes, g->node[i]->name);
     }
     if (!l->no_measure && has_choice(l)) SP_TRY(time_conversions(l));

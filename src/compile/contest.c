@@ -1,5 +1,6 @@
 /* contest: who runs one node. Every row that matches enters at every point of its space: it is built, checked against the reference,
- * timed and remembered; the fastest of each layout stays. */
+ * timed and remembered; the fastest of each layout stays. Kernels of all contests are compiled before the first begins, side by side; each is
+ * then timed alone. */
 #include "compile/lower.h"
 #include <math.h>
 #include <stdio.h>
@@ -47,14 +48,9 @@ static sparta_status find_code(contest *x, entrant *e)
 {
     lowering *l = x->l;
     const sp_implement *im = e->c.im;
-    sp_text text;
-    int kernel = -1;
-    sp_text_init(&text, l->cx);
-    if (im->parameters) im->parameters(im, &x->ln->task, &text);
-    sparta_status s = text.status;
-    if (s == SPARTA_OK && im->kernel) s = sp_lower_kernel(l, im->kernel, sp_text_str(&text), &kernel);
-    sp_text_free(&text);
-    SP_TRY(s);
+    int kernel;
+    SP_TRY(sp_lower_want(l, im, &x->ln->task, &kernel));
+    if (kernel >= 0 && !l->kernel[kernel].built) SP_TRY(sp_lower_build(l));
     if (kernel >= 0) e->c.object = l->kernel[kernel].object;
     return sp_recall_code(l->cx, &x->ln->task, im,
                           e->c.object ? l->target[SP_DEVICE_CPU] : SP_TARGET_PORTABLE, e->code);
@@ -115,18 +111,6 @@ static sparta_status measure(contest *x, entrant *e)
     return SPARTA_OK;
 }
 
-/* One row at the task's point: what it takes, measured or modelled. */
-static sparta_status enter(contest *x, const sp_implement *im)
-{
-    lower_node *ln = x->ln;
-    SP_TRY(add_entrant(x, im));
-    if (im->sparse && ln->sparse == LOWER_NO_MATCH) ln->sparse = LOWER_WRONG;
-    entrant *e = &x->all[x->n - 1];
-    if (!x->l->no_measure) return measure(x, e);
-    e->us = sp_lower_modelled(&ln->task, im);
-    return SPARTA_OK;
-}
-
 /* What was written by hand needs no rival that is generated. */
 static bool has_rival(const contest *x, const sp_implement *im)
 {
@@ -135,7 +119,8 @@ static bool has_rival(const contest *x, const sp_implement *im)
     return false;
 }
 
-static sparta_status first_turn(contest *x)
+/* Who competes: rows at points of their spaces. */
+static sparta_status gather(contest *x)
 {
     lower_node *ln = x->ln;
     for (int i = 0; i < sp_implement_count(); i++) {
@@ -145,11 +130,38 @@ static sparta_status first_turn(contest *x)
             if (!sp_implement_point(im, k, &ln->task) || !sp_implement_matches(im, &ln->task)) continue;
             if (has_rival(x, im)) continue;
             if (im->sparse && x->l->request->options.dense_only &&
-                !sp_attr_find(&ln->node->attrs, "diagonal"))
+                !sp_attr_find(&ln->node->attrs, "diagonal")) {
                 ln->sparse = LOWER_FORBIDDEN;
-            else
-                SP_TRY(enter(x, im));
+                continue;
+            }
+            SP_TRY(add_entrant(x, im));
+            if (im->sparse && ln->sparse == LOWER_NO_MATCH) ln->sparse = LOWER_WRONG;
         }
+    }
+    return SPARTA_OK;
+}
+
+/* Their kernels. */
+static sparta_status want_all(contest *x)
+{
+    for (int i = 0; i < x->n; i++) {
+        int kernel;
+        memcpy(x->ln->task.point, x->all[i].c.point, sizeof x->ln->task.point);
+        SP_TRY(sp_lower_want(x->l, x->all[i].c.im, &x->ln->task, &kernel));
+    }
+    return SPARTA_OK;
+}
+
+/* What each takes, measured or modelled. */
+static sparta_status first_turn(contest *x)
+{
+    for (int i = 0; i < x->n; i++) {
+        entrant *e = &x->all[i];
+        memcpy(x->ln->task.point, e->c.point, sizeof e->c.point);
+        if (x->l->no_measure)
+            e->us = sp_lower_modelled(&x->ln->task, e->c.im);
+        else
+            SP_TRY(measure(x, e));
     }
     return SPARTA_OK;
 }
@@ -272,6 +284,16 @@ static sparta_status settle(contest *x)
     return SPARTA_OK;
 }
 
+sparta_status sp_lower_enlist(lowering *l, const lower_node *ln)
+{
+    lower_node copy = *ln; /* what is noted of the node is of the contest */
+    contest x = {.l = l, .ln = &copy};
+    sparta_status s = gather(&x);
+    if (s == SPARTA_OK) s = want_all(&x);
+    sp_free(l->cx, x.all);
+    return s;
+}
+
 sparta_status sp_lower_contest(lowering *l, lower_node *ln)
 {
     const bool model = l->no_measure;
@@ -279,6 +301,8 @@ sparta_status sp_lower_contest(lowering *l, lower_node *ln)
     bool all_remembered = true;
     sparta_status s =
         model ? SPARTA_OK : sp_recall_open(l->cx, l->db, &x.request, l->target[SP_DEVICE_CPU], &x.recall);
+    if (s == SPARTA_OK) s = gather(&x);
+    if (s == SPARTA_OK && !model) s = want_all(&x);
     if (s == SPARTA_OK) s = first_turn(&x);
     for (int i = 0; i < x.n; i++) all_remembered &= x.all[i].remembered;
     if (s == SPARTA_OK && !model) s = second_turn(&x);

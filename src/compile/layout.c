@@ -143,15 +143,8 @@ static void settle_stat(lowering *l, const bool *left)
 
 static sparta_status settle_kernel(lowering *l, lower_node *ln)
 {
-    sp_text text;
-    if (!ln->im->kernel || ln->chain || ln->nest) return SPARTA_OK; /* fuse.c has said what runs it */
-    sp_text_init(&text, l->cx);
-    if (ln->im->parameters) ln->im->parameters(ln->im, &ln->task, &text);
-    sparta_status s = text.status == SPARTA_OK
-                          ? sp_lower_kernel(l, ln->im->kernel, sp_text_str(&text), &ln->kernel)
-                          : text.status;
-    sp_text_free(&text);
-    return s;
+    if (ln->chain || ln->nest) return SPARTA_OK; /* fuse.c has said what runs it */
+    return sp_lower_want(l, ln->im, &ln->task, &ln->kernel);
 }
 
 sparta_status sp_lower_layout(lowering *l)
@@ -177,5 +170,5 @@ sparta_status sp_lower_layout(lowering *l)
         SP_TRY(sp_check_cancel(l->cx));
         SP_TRY(settle_kernel(l, &l->node[i]));
     }
-    return SPARTA_OK;
+    return sp_lower_build(l);
 }

@@ -19,9 +19,10 @@
 #include "ops/close.h"
 #include "tune/bed.h"
 
-typedef struct lower_kernel { /* one compiled text */
+typedef struct lower_kernel { /* one text, compiled when it is needed */
     const char *kernel, *parameters, *source;
     const sp_object *object; /* NULL: no compiler, the portable kernel runs */
+    bool built;              /* the compiler was asked */
 } lower_kernel;
 
 typedef enum {
@@ -116,8 +117,12 @@ double sp_lower_modelled(const sp_task *t, const sp_implement *im);
 sp_bed_request sp_lower_bed(const lower_node *ln, const sp_bindings *sizes);
 /* By id of a value: a Linear makes it and a normalisation reads it, so that the Linear should leave statistics; NULL: no memory. */
 bool *sp_lower_stats(sp_arena *arena, const sp_graph *g);
-/* Compile the text of a kernel, once per parameters; *out is its index. */
+/* The text of a kernel, once per parameters; *out is its index. It has code after sp_lower_build. */
 sparta_status sp_lower_kernel(lowering *l, const char *kernel, const char *parameters, int *out) SP_MUST;
+/* The one that a row runs at the point of a task; -1: it has none. */
+sparta_status sp_lower_want(lowering *l, const sp_implement *im, const sp_task *t, int *out) SP_MUST;
+/* Compile all that are not yet, side by side. */
+sparta_status sp_lower_build(lowering *l) SP_MUST;
 /* A row took so long at the point of the task (0: it cannot run it): the choice, if it is the fastest so far. */
 void sp_lower_try(sparta_ctx *cx, lower_node *ln, const sp_implement *im, double us);
 /* Of the ways of each node the one with which all nodes and the conversions between them take least; l->us: that time (settle.c). */
@@ -128,6 +133,8 @@ sparta_status sp_lower_us(const lowering *l, const lower_node *ln, const lower_w
 bool sp_lower_is_view(const sp_node *n);
 /* Where input i of a node has to lie when this implement makes its outputs in this layout; NULL, or the builtin in lanes: a view. */
 sp_layout sp_lower_takes(const sp_node *n, const sp_implement *im, sp_layout layout, int i);
+/* Want the kernels of the rows that will compete for a node. */
+sparta_status sp_lower_enlist(lowering *l, const lower_node *ln) SP_MUST;
 /* Let the rows that match a node compete: ln->way, and the best of them as its choice (contest.c). */
 sparta_status sp_lower_contest(lowering *l, lower_node *ln) SP_MUST;
 /* Decide for every node. */

@@ -102,13 +102,44 @@ sparta_status sp_lower_kernel(lowering *l, const char *kernel, const char *param
     sp_text text;
     sp_text_init(&text, l->cx);
     sparta_status s = sp_implement_text(kernel, parameters, l->target[SP_DEVICE_CPU], &text);
-    lower_kernel k = {kernel, sp_arena_string(l->arena, parameters),
-                      s == SPARTA_OK ? sp_arena_string(l->arena, sp_text_str(&text)) : NULL, NULL};
+    lower_kernel k = {.kernel = kernel,
+                      .parameters = sp_arena_string(l->arena, parameters),
+                      .source = s == SPARTA_OK ? sp_arena_string(l->arena, sp_text_str(&text)) : NULL};
     if (s == SPARTA_OK && (!k.parameters || !k.source)) s = sp_ctx_status(l->cx);
     sp_text_free(&text);
-    if (s == SPARTA_OK) s = sp_implement_code(l->cx, kernel, parameters, l->target[SP_DEVICE_CPU], &k.object);
     SP_TRY(s);
     l->kernel[l->n_kernels] = k;
     *out = l->n_kernels++;
+    return SPARTA_OK;
+}
+
+sparta_status sp_lower_want(lowering *l, const sp_implement *im, const sp_task *t, int *out)
+{
+    sp_text text;
+    *out = -1;
+    if (!im->kernel) return SPARTA_OK;
+    sp_text_init(&text, l->cx);
+    if (im->parameters) im->parameters(im, t, &text);
+    const sparta_status s =
+        text.status == SPARTA_OK ? sp_lower_kernel(l, im->kernel, sp_text_str(&text), out) : text.status;
+    sp_text_free(&text);
+    return s;
+}
+
+sparta_status sp_lower_build(lowering *l)
+{
+    const sp_target target = l->target[SP_DEVICE_CPU];
+    int n = 0;
+    const char **text = sp_arena_array(l->arena, (size_t)l->n_kernels + 1, sizeof *text);
+    const sp_object **object = sp_arena_array(l->arena, (size_t)l->n_kernels + 1, sizeof *object);
+    if (!text || !object) return sp_ctx_status(l->cx);
+    for (int i = 0; i < l->n_kernels; i++)
+        if (!l->kernel[i].built) text[n++] = l->kernel[i].source;
+    SP_TRY(sp_implement_code_all(l->cx, target, n, text, object));
+    for (int i = 0, at = 0; i < l->n_kernels; i++) {
+        if (l->kernel[i].built) continue;
+        l->kernel[i].object = object[at++];
+        l->kernel[i].built = true;
+    }
     return SPARTA_OK;
 }

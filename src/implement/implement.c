@@ -44,6 +44,16 @@ sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_t
     return sp_panel_text(kernel, out);
 }
 
+/* Without a compiler there is no code, which is no failure. */
+static sparta_status code_of(sparta_ctx *cx, sp_target target, const char *text, const sp_object **out)
+{
+    const sparta_status s = sp_jit_get(cx, target, text, out, NULL);
+    if (s != SPARTA_E_COMPILER) return s;
+    *out = NULL;
+    sp_ctx_clear(cx);
+    return SPARTA_OK;
+}
+
 sparta_status sp_implement_code(sparta_ctx *cx, const char *kernel, const char *parameters, sp_target target,
                                 const sp_object **out)
 {
@@ -52,12 +62,22 @@ sparta_status sp_implement_code(sparta_ctx *cx, const char *kernel, const char *
     if (target == SP_TARGET_PORTABLE) return SPARTA_OK;
     sp_text_init(&text, cx);
     sparta_status s = sp_implement_text(kernel, parameters, target, &text);
-    if (s == SPARTA_OK) s = sp_jit_get(cx, target, sp_text_str(&text), out, NULL);
+    if (s == SPARTA_OK) s = code_of(cx, target, sp_text_str(&text), out);
     sp_text_free(&text);
-    if (s != SPARTA_E_COMPILER) return s;
-    *out = NULL;
-    sp_ctx_clear(cx);
-    return SPARTA_OK;
+    return s;
+}
+
+sparta_status sp_implement_code_all(sparta_ctx *cx, sp_target target, int n, const char *const *text,
+                                    const sp_object **out)
+{
+    for (int i = 0; i < n; i++) out[i] = NULL;
+    if (target == SP_TARGET_PORTABLE) return SPARTA_OK;
+    SP_TRY(sp_jit_get_all(cx, target, n, text, out));
+    sparta_status s = SPARTA_OK;
+    for (int i = 0; i < n && s == SPARTA_OK; i++)
+        if (!out[i]) s = code_of(cx, target, text[i], &out[i]);
+    for (int i = 0; i < n && s != SPARTA_OK; i++) sp_jit_close(out[i]);
+    return s;
 }
 
 void sp_implement_epilogue(const sp_words *words, bool stat, sp_text *out)

@@ -144,6 +144,9 @@ sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_t
 /* Its machine code; NULL: there is none to be had (room jit has noted why), and the portable kernel runs. */
 sparta_status sp_implement_code(sparta_ctx *cx, const char *kernel, const char *parameters, sp_target target,
                                 const sp_object **out) SP_MUST;
+/* The same of several texts, compiled side by side. */
+sparta_status sp_implement_code_all(sparta_ctx *cx, sp_target target, int n, const char *const *text,
+                                    const sp_object **out) SP_MUST;
 
 /* Parameters of panel/epilogue.h: "EPILOGUE=word_relu(word_add(v,residual)) STAT=0". Sums begin with the bias, so it is not among them. */
 void sp_implement_epilogue(const sp_words *words, bool stat, sp_text *out);

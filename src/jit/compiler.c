@@ -110,17 +110,38 @@ static sparta_status judge(sparta_ctx *cx, const sp_compiler *c, sparta_status r
                    code < 0 ? "signal" : "exit", code < 0 ? -code : code, line);
 }
 
+typedef struct surroundings { /* of a compiler that runs in a folder */
+    char temp[SP_FOLDER + 8];
+    const char *env[4];
+    sp_spawn_options limits;
+} surroundings;
+
+static void surround(const char *folder, surroundings *out)
+{
+    snprintf(out->temp, sizeof out->temp, "TMPDIR=%s", folder);
+    out->env[0] = "PATH=/usr/local/bin:/usr/bin:/bin";
+    out->env[1] = "LC_ALL=C";
+    out->env[2] = out->temp;
+    out->env[3] = NULL;
+    out->limits = (sp_spawn_options){
+        .timeout = time_limit(), .memory = (size_t)4 << 30, .output = SP_OBJECT_MOST, .env = out->env};
+}
+
 static sparta_status run(sparta_ctx *cx, const sp_compiler *c, const char *const *argv, const char *folder,
                          sp_text *said)
 {
-    char temp[600];
-    const char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", temp, NULL};
-    sp_spawn_options limits = {
-        .timeout = time_limit(), .memory = (size_t)4 << 30, .output = SP_OBJECT_MOST, .env = env};
+    surroundings around;
     int code = 0;
-    snprintf(temp, sizeof temp, "TMPDIR=%s", folder);
-    sparta_status ran = sp_spawn(cx, argv, &limits, said, &code);
+    surround(folder, &around);
+    sparta_status ran = sp_spawn(cx, argv, &around.limits, said, &code);
     return judge(cx, c, ran, code, sp_text_str(said));
+}
+
+void sp_compiler_note(sparta_ctx *cx)
+{
+    const char *notes = sparta_notes(cx);
+    if (!strncmp(notes, "compiler:", 9) || strstr(notes, "\ncompiler:")) return;
+    sp_note(cx, "%s", sparta_message(cx));
 }
 
 /* ------------------------------------------------------------------ finding */
@@ -188,30 +209,46 @@ static int add_words(const char **argv, int n, char *text, const char *without)
     return n;
 }
 
-/* Compiles <folder>/kernel.c to <folder>/kernel.so. */
+typedef struct command { /* compiles <folder>/kernel.c to <folder>/kernel.so */
+    char common[512], own[256], in[SP_FOLDER + 16], out[SP_FOLDER + 16];
+    const char *argv[MOST_ARGUMENTS + 4];
+} command;
+
+static void write_command(const sp_compiler *c, sp_target target, const char *folder, const char *without,
+                          command *out)
+{
+    memset(out->argv, 0, sizeof out->argv);
+    out->argv[0] = c->path;
+    snprintf(out->common, sizeof out->common, "%s", sp_compiler_flags(sp_target_device(target)));
+    snprintf(out->own, sizeof out->own, "%s", sp_target_flags(target));
+    snprintf(out->in, sizeof out->in, "%s/kernel.c", folder);
+    snprintf(out->out, sizeof out->out, "%s/kernel.so", folder);
+    int n = add_words(out->argv, 1, out->own, NULL);
+    n = add_words(out->argv, n, out->common, without);
+    out->argv[n++] = out->in;
+    out->argv[n++] = "-o";
+    out->argv[n] = out->out;
+}
+
 static sparta_status compile(sparta_ctx *cx, const sp_compiler *c, sp_target target, const char *folder,
                              const char *without, sp_text *said)
 {
-    char common[512], own[256], in[600], out[600];
-    const char *argv[MOST_ARGUMENTS + 4] = {c->path};
-    snprintf(common, sizeof common, "%s", sp_compiler_flags(sp_target_device(target)));
-    snprintf(own, sizeof own, "%s", sp_target_flags(target));
-    snprintf(in, sizeof in, "%s/kernel.c", folder);
-    snprintf(out, sizeof out, "%s/kernel.so", folder);
-    int n = add_words(argv, 1, own, NULL);
-    n = add_words(argv, n, common, without);
-    argv[n++] = in;
-    argv[n++] = "-o";
-    argv[n] = out;
-    return run(cx, c, argv, folder, said);
+    command k;
+    write_command(c, target, folder, without, &k);
+    return run(cx, c, k.argv, folder, said);
+}
+
+static bool known_to_hang(const sp_compiler *c)
+{
+    sp_compiler again = *c;
+    bool hangs;
+    return look_up(&again, &hangs) && hangs;
 }
 
 /* gcc before 9 fuses everything and does not know the parameter. */
 sparta_status sp_compiler_run(sparta_ctx *cx, const sp_compiler *c, sp_target target, const char *folder)
 {
-    sp_compiler again = *c;
-    bool hangs;
-    if (look_up(&again, &hangs) && hangs)
+    if (known_to_hang(c))
         return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s hung before and is not tried again", c->path);
     sp_text said;
     sp_text_init(&said, cx);
@@ -223,4 +260,33 @@ sparta_status sp_compiler_run(sparta_ctx *cx, const sp_compiler *c, sp_target ta
     }
     sp_text_free(&said);
     return status;
+}
+
+typedef struct one { /* of several that run */
+    command k;
+    surroundings around;
+} one;
+
+sparta_status sp_compiler_run_all(sparta_ctx *cx, const sp_compiler *c, sp_target target, sp_compilation *all,
+                                  int n)
+{
+    if (known_to_hang(c)) return SPARTA_OK;
+    one *each = sp_alloc_array(cx, (size_t)n, sizeof *each);
+    sp_program *programs = sp_alloc_array(cx, (size_t)n, sizeof *programs);
+    sparta_status s = each && programs ? SPARTA_OK : sp_ctx_status(cx);
+    for (int i = 0; i < n && s == SPARTA_OK; i++) {
+        write_command(c, target, all[i].folder, NULL, &each[i].k);
+        surround(all[i].folder, &each[i].around);
+        programs[i] = (sp_program){.argv = each[i].k.argv, .options = &each[i].around.limits};
+    }
+    if (s == SPARTA_OK) s = sp_spawn_all(cx, programs, n, sp_cores());
+    for (int i = 0; i < n && s == SPARTA_OK; i++) {
+        all[i].made = !programs[i].error && programs[i].exit_code == 0;
+        if (programs[i].error || programs[i].exit_code != TIMED_OUT || known_to_hang(c)) continue;
+        if (judge(cx, c, SPARTA_OK, TIMED_OUT, "") != SPARTA_OK) sp_compiler_note(cx);
+        sp_ctx_clear(cx);
+    }
+    sp_free(cx, programs);
+    sp_free(cx, each);
+    return s;
 }

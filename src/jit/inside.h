@@ -4,7 +4,10 @@
 
 #include "jit/jit.h"
 
-enum { SP_OBJECT_MOST = 64 << 20 }; /* bytes of one shared object */
+enum {
+    SP_OBJECT_MOST = 64 << 20,
+    SP_FOLDER = 600
+}; /* bytes of one shared object; of the path of a temporary folder */
 
 /* ------------------------------------------------------------------ folder.c: private folders */
 
@@ -49,6 +52,16 @@ typedef struct sp_compiler {
 sparta_status sp_compiler_find(sparta_ctx *cx, sp_device device, sp_compiler *out) SP_MUST;
 sparta_status sp_compiler_run(sparta_ctx *cx, const sp_compiler *c, sp_target target,
                               const char *folder) SP_MUST;
+/* Several folders side by side, one compiler a core. What failed is not made, and only running it by itself tells why; a compiler that hung
+ * is noted and remembered. */
+typedef struct sp_compilation {
+    char folder[SP_FOLDER];
+    bool made;
+} sp_compilation;
+sparta_status sp_compiler_run_all(sparta_ctx *cx, const sp_compiler *c, sp_target target, sp_compilation *all,
+                                  int n) SP_MUST;
+/* One note about the compiler is enough, however many kernels it does not make. */
+void sp_compiler_note(sparta_ctx *cx);
 const char *sp_compiler_flags(sp_device device); /* common to all its targets */
 
 /* ------------------------------------------------------------------ nvrtc.c */

@@ -35,6 +35,10 @@ typedef enum { SP_JIT_MEMORY, SP_JIT_CACHE, SP_JIT_COMPILED } sp_jit_rung;
 /* Compile (or find) `text` for `target`. The object belongs to the process-wide table: close it once per get. */
 sparta_status sp_jit_get(sparta_ctx *cx, sp_target target, const char *text, const sp_object **out,
                          sp_jit_rung *rung) SP_MUST;
+/* The same for several texts, whose compilers run side by side, one a core. out[i] is NULL where there is no object, or where it could not be
+ * made here: sp_jit_get then makes it, or says why not. */
+sparta_status sp_jit_get_all(sparta_ctx *cx, sp_target target, int n, const char *const *text,
+                             const sp_object **out) SP_MUST;
 /* Load machine code from memory (a package's). Equal bytes are loaded once. E_FORMAT: no shared object for this machine. */
 sparta_status sp_jit_load(sparta_ctx *cx, const void *bytes, size_t n, const sp_object **out) SP_MUST;
 void sp_jit_close(const sp_object *o);

@@ -297,6 +297,102 @@ static void test_parent_is_killed(void **state)
     assert_false(is_there(program));
 }
 
+/* ------------------------------------------------------------------ side by side */
+
+enum { SEVERAL = 5 };
+typedef struct crowd {
+    sp_program all[SEVERAL];
+    const char *argv[SEVERAL][4];
+    sp_text said[SEVERAL];
+} crowd;
+
+static sparta_status run_crowd(sparta_ctx *cx, crowd *c, const char *const *script, const sp_spawn_options *o,
+                               int at_once)
+{
+    for (int i = 0; i < SEVERAL; i++) {
+        c->argv[i][0] = "/bin/sh", c->argv[i][1] = "-c", c->argv[i][2] = script[i], c->argv[i][3] = NULL;
+        sp_text_init(&c->said[i], cx);
+        c->all[i] = (sp_program){.argv = c->argv[i], .options = o, .said = &c->said[i]};
+    }
+    return sp_spawn_all(cx, c->all, SEVERAL, at_once);
+}
+
+static void leave_crowd(crowd *c)
+{
+    for (int i = 0; i < SEVERAL; i++) sp_text_free(&c->said[i]);
+}
+
+/* Each waits for a file that another makes: only programs that run at once end. */
+static void test_side_by_side(void **state)
+{
+    sparta_ctx *cx = *state;
+    char folder[] = "/tmp/sparta-crowd-XXXXXX", text[SEVERAL][200];
+    const char *script[SEVERAL];
+    static const char *const missing[] = {"/nonexistent/program", NULL};
+    const sp_spawn_options o = {.timeout = 60};
+    crowd c;
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < SEVERAL; i++) {
+        snprintf(text[i], sizeof text[i],
+                 "echo %d; touch %s/%d; until [ -e %s/%d ]; do sleep 0.01; done; exit %d", i, folder, i,
+                 folder, (i + 1) % SEVERAL, i);
+        script[i] = text[i];
+    }
+    assert_int_equal(run_crowd(cx, &c, script, &o, 64), SPARTA_OK);
+    for (int i = 0; i < SEVERAL; i++) {
+        snprintf(text[i], sizeof text[i], "%d\n", i);
+        assert_int_equal(c.all[i].error, 0);
+        assert_int_equal(c.all[i].exit_code, i);
+        assert_string_equal(sp_text_str(&c.said[i]), text[i]);
+    }
+    leave_crowd(&c);
+    snprintf(text[0], sizeof text[0], "rm -r %s", folder);
+    assert_int_equal(system(text[0]), 0);
+    sp_program two[] = {{.argv = missing}, {.argv = c.argv[0]}};
+    c.argv[0][2] = "exit 3";
+    assert_int_equal(sp_spawn_all(cx, two, 2, 1), SPARTA_OK);
+    assert_int_equal(two[0].error, ENOENT);
+    assert_int_equal(two[1].error, 0);
+    assert_int_equal(two[1].exit_code, 3);
+    assert_int_equal(sp_spawn_all(cx, NULL, 0, 4), SPARTA_OK);
+}
+
+/* As many at once as is said, and none once one has taken too long. */
+static void test_one_after_another(void **state)
+{
+    sparta_ctx *cx = *state;
+    static const char *const order[SEVERAL] = {"sleep 0.05; date +%s%N", "date +%s%N", "date +%s%N",
+                                               "date +%s%N", "date +%s%N"};
+    static const char *const late[SEVERAL] = {"exit 2", "sleep 60", "exit 0", "exit 0", "exit 0"};
+    const sp_spawn_options o = {.timeout = 1};
+    crowd c;
+    assert_int_equal(run_crowd(cx, &c, order, NULL, 1), SPARTA_OK);
+    for (int i = 1; i < SEVERAL; i++)
+        assert_true(atoll(sp_text_str(&c.said[i])) > atoll(sp_text_str(&c.said[i - 1])));
+    leave_crowd(&c);
+    assert_int_equal(run_crowd(cx, &c, late, &o, 1), SPARTA_OK);
+    assert_int_equal(c.all[0].exit_code, 2);
+    assert_int_equal(c.all[1].exit_code, -1000);
+    for (int i = 2; i < SEVERAL; i++) assert_int_equal(c.all[i].error, ETIMEDOUT);
+    leave_crowd(&c);
+}
+
+static void test_all_are_cancelled(void **state)
+{
+    (void)state;
+    static const char *const slow[SEVERAL] = {"sleep 30", "sleep 30", "sleep 30", "sleep 30", "sleep 30"};
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    pthread_t t;
+    crowd c;
+    const double start = sp_now();
+    assert_int_equal(pthread_create(&t, NULL, cancel_soon, cx), 0);
+    assert_int_equal(run_crowd(cx, &c, slow, NULL, 3), SPARTA_E_CANCELLED);
+    pthread_join(t, NULL);
+    assert_true(sp_now() - start < 20);
+    leave_crowd(&c);
+    sparta_ctx_free(cx);
+}
+
 static int set_up(void **state)
 {
     return (*state = sparta_ctx_create(NULL)) ? 0 : -1;
@@ -324,6 +420,9 @@ int main(void)
         cmocka_unit_test(test_children_of_the_host),
         cmocka_unit_test(test_limits_of_the_host),
         cmocka_unit_test(test_parent_is_killed),
+        cmocka_unit_test(test_side_by_side),
+        cmocka_unit_test(test_one_after_another),
+        cmocka_unit_test(test_all_are_cancelled),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

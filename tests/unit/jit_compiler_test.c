@@ -114,6 +114,87 @@ static void hanging_compilers(void **state)
     assert_int_equal(use(p->cx, adds, 8), SP_JIT_COMPILED); /* another compiler is not to blame */
 }
 
+static void *cancel_soon(void *cx)
+{
+    usleep(300000);
+    sparta_ctx_cancel(cx);
+    return NULL;
+}
+
+/* Compilers side by side fail as one does by itself: what they say is asked for once more, and a wait is one wait. */
+static void several_fail_as_one(void **state)
+{
+    place *p = *state;
+    static const char *const text[] = {adds, subs, VISIBLE "int add(int a, int b) { return a * b; }\n"};
+    const sp_object *o[3];
+    sparta_ctx *cx = with_script(p, "expired", "echo 'cc: the license has expired' >&2; exit 7");
+    assert_int_equal(sp_jit_get_all(cx, SP_TARGET_PORTABLE, 3, text, o), SPARTA_OK);
+    for (int i = 0; i < 3; i++) assert_null(o[i]);
+    assert_string_equal(sparta_notes(cx), "");
+    refused(cx, adds, "failed (exit 7): cc: the license has expired");
+    sparta_ctx_free(cx);
+    cx = context(p->cache, "");
+    assert_int_equal(sp_jit_get_all(cx, SP_TARGET_PORTABLE, 3, text, o), SPARTA_OK);
+    refused(cx, adds, "switched off");
+    assert_null(strchr(sparta_notes(cx), '\n')); /* one note */
+    sparta_ctx_free(cx);
+    setenv("SPARTA_CC_TIMEOUT", "1", 1);
+    cx = with_script(p, "hang", "sleep 100");
+    const double start = sp_now();
+    assert_int_equal(sp_jit_get_all(cx, SP_TARGET_PORTABLE, 3, text, o), SPARTA_OK);
+    assert_non_null(strstr(sparta_notes(cx), "took longer than 1 s"));
+    refused(cx, adds, "hung before");
+    assert_null(strchr(sparta_notes(cx), '\n'));
+    assert_int_equal(sp_jit_get_all(cx, SP_TARGET_PORTABLE, 3, text, o), SPARTA_OK);
+    assert_true(sp_now() - start < 10);
+    unsetenv("SPARTA_CC_TIMEOUT");
+    assert_int_equal(sp_ctx_memory(cx), 0);
+    sparta_ctx_free(cx);
+}
+
+static void several_meet_no_memory(void **state)
+{
+    place *p = *state;
+    static const char *const text[] = {adds, subs};
+    const sp_object *o[2];
+    char command[128];
+    int failures = 0;
+    sparta_status status = SPARTA_E_MEMORY;
+    use(p->cx, adds, 8); /* the version of the compiler is known from here on */
+    snprintf(command, sizeof command, "rm -f %s/kernels/*", p->cache);
+    for (uint64_t n = 1; n < 40 && status; n++) {
+        assert_int_equal(system(command), 0);
+        sp_ctx_fail_alloc(p->cx, n, false);
+        status = sp_jit_get_all(p->cx, SP_TARGET_PORTABLE, 2, text, o);
+        sp_ctx_fail_alloc(p->cx, 0, false);
+        failures += status == SPARTA_E_MEMORY;
+        for (int i = 0; i < 2; i++) {
+            assert_true(!status == (o[i] != NULL));
+            sp_jit_close(o[i]);
+        }
+        assert_int_equal(sp_ctx_memory(p->cx), 0);
+    }
+    assert_int_equal(status, SPARTA_OK);
+    assert_true(failures >= 5);
+}
+
+static void several_are_cancelled(void **state)
+{
+    place *p = *state;
+    static const char *const text[] = {adds, subs};
+    pthread_t thread;
+    const sp_object *o[2];
+    sparta_ctx *cx = with_script(p, "slower", "sleep 100");
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, cx), 0);
+    assert_int_equal(sp_jit_get_all(cx, SP_TARGET_PORTABLE, 2, text, o), SPARTA_E_CANCELLED);
+    pthread_join(thread, NULL);
+    assert_null(o[0]);
+    assert_null(o[1]);
+    assert_int_equal(sp_ctx_memory(cx), 0);
+    sparta_ctx_free(cx);
+    assert_int_equal(entries(p->cache, NULL, 0) - (kernels(p, NULL, 0) >= 0), 1); /* key and kernels only */
+}
+
 /* The compiler sees a clean environment: nothing of ours steers it. */
 static void compiler_gets_a_clean_environment(void **state)
 {
@@ -150,13 +231,6 @@ static void compiler_is_part_of_the_key(void **state)
     cx = with_script(p, "wrapped", "# upgraded\nexec /usr/bin/cc \"$@\"");
     assert_int_equal(use(cx, adds, 8), SP_JIT_COMPILED);
     sparta_ctx_free(cx);
-}
-
-static void *cancel_soon(void *cx)
-{
-    usleep(300000);
-    sparta_ctx_cancel(cx);
-    return NULL;
 }
 
 static void cancelled_while_compiling(void **state)
@@ -308,6 +382,9 @@ int main(void)
         TEST(old_compilers_do_without_the_parameter),
         TEST(compiler_that_writes_without_end),
         TEST(hanging_compilers),
+        TEST(several_fail_as_one),
+        TEST(several_meet_no_memory),
+        TEST(several_are_cancelled),
         TEST(compiler_gets_a_clean_environment),
         TEST(compiler_is_part_of_the_key),
         TEST(cancelled_while_compiling),

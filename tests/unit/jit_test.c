@@ -34,6 +34,35 @@ static void climbs_the_ladder(void **state)
     assert_int_equal(sp_ctx_memory(p->cx), 0);
 }
 
+/* Several texts, one of them twice and one that does not compile; what there is of them is not compiled again. */
+static void several_side_by_side(void **state)
+{
+    place *p = *state;
+    static const char *const text[] = {adds, subs, "int f(void) { return nonsense; }\n", adds};
+    const sp_object *o[SP_COUNT(text)];
+    for (int turn = 0; turn < 2; turn++) { /* by the compiler, from the cache */
+        assert_int_equal(sp_jit_get_all(p->cx, SP_TARGET_PORTABLE, SP_COUNT(text), text, o), SPARTA_OK);
+        assert_int_equal(((binary)sp_jit_symbol(o[0], "add"))(5, 3), 8);
+        assert_int_equal(((binary)sp_jit_symbol(o[1], "add"))(5, 3), 2);
+        assert_null(o[2]);
+        if (o[3]) assert_ptr_equal(o[3], o[0]);
+        for (size_t i = 0; i < SP_COUNT(text); i++) sp_jit_close(o[i]);
+        assert_int_equal(kernels(p, NULL, 0), 2);
+        assert_int_equal(entries(p->cache, NULL, 0), 2); /* key and kernels */
+        assert_string_equal(sparta_notes(p->cx), "");
+        assert_string_equal(sparta_message(p->cx), "");
+    }
+    assert_int_equal(use(p->cx, adds, 8), SP_JIT_CACHE);
+    refused(p->cx, text[2], "nonsense");
+    setenv("SPARTA_CACHE", "off", 1);
+    assert_int_equal(sp_jit_get_all(p->cx, SP_TARGET_PORTABLE, 2, text, o), SPARTA_OK);
+    assert_int_equal(use(p->cx, subs, 2), SP_JIT_MEMORY);
+    for (int i = 0; i < 2; i++) sp_jit_close(o[i]);
+    unsetenv("SPARTA_CACHE");
+    assert_int_equal(sp_jit_get_all(p->cx, SP_TARGET_PORTABLE, 0, NULL, NULL), SPARTA_OK);
+    assert_int_equal(sp_ctx_memory(p->cx), 0);
+}
+
 static void targets_have_their_own_code(void **state)
 {
     place *p = *state;
@@ -378,6 +407,7 @@ int main(void)
     unsetenv("SPARTA_TARGET");
     const struct CMUnitTest tests[] = {
         TEST(climbs_the_ladder),
+        TEST(several_side_by_side),
         TEST(targets_have_their_own_code),
         TEST(hidden_and_missing_symbols_are_null),
         TEST(many_objects_stay_apart),
