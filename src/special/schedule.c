@@ -533,12 +533,16 @@ static const char *together_refused(const sp_special *s, const sp_special_nest *
     return NULL;
 }
 
+static bool has_bits(const sp_special_nest *n, int at)
+{
+    const sp_special_loop *l = &n->loop[at];
+    return l->over == SP_OVER_SEGMENT && n->use[l->use].format->level[l->level].kind == SP_LEVEL_BITMAP;
+}
+
 /* With a sum each. */
 static const char *turns_refused(const sp_special *s, const sp_special_nest *n, int at)
 {
-    const sp_special_loop *l = &n->loop[at];
-    if (l->over == SP_OVER_SEGMENT && n->use[l->use].format->level[l->level].kind == SP_LEVEL_BITMAP)
-        return "bits are found one after the other";
+    if (has_bits(n, at)) return "bits are found one after the other";
     return together_refused(s, n, at);
 }
 
@@ -583,12 +587,14 @@ static const char *gather_refused(const sp_special *s, const sp_special_nest *n,
 static sparta_status gather_positions(work *w, int at)
 {
     sp_special_loop *l = &w->n->loop[at];
+    int64_t vectors = 1;
     const char *refused = gather_refused(w->s, w->n, at);
     if (refused) REFUSE(w, "%s", refused);
-    if (w->step->n > 1 && strcmp(w->step->arg[1], "1"))
-        REFUSE(w, "positions are lanes of one vector; say vectorize(%s)", l->name);
+    if (w->step->n > 1) SP_TRY(number(w, w->step->arg[1], 1, SP_SPECIAL_VECTORS, &vectors));
+    if (vectors > 1 && has_bits(w->n, at))
+        REFUSE(w, "bits are lanes of one vector; say vectorize(%s)", l->name);
     if (l->bind != SP_BIND_SERIAL || l->threads) REFUSE(w, "%s is bound already", l->name);
-    l->vectors = 1;
+    l->vectors = (int)vectors;
     l->gather = true;
     l->bind = SP_BIND_UNROLL;
     return SPARTA_OK;
@@ -1243,7 +1249,8 @@ static sparta_status say_turns(const sp_special *s, const sp_special_nest *n, sp
     SP_TRY(out->status);
     SP_TRY(sp_special_apply(&unchanged, &tried, sp_text_str(out)));
     if (tried.loops && target == SP_TARGET_AVX512 && !gather_refused(s, &tried, tried.loops - 1))
-        sp_text_printf(out, "; vectorize(%s)", tried.loop[tried.loops - 1].name);
+        sp_text_printf(out, has_bits(&tried, tried.loops - 1) ? "; vectorize(%s)" : "; vectorize(%s,2)",
+                       tried.loop[tried.loops - 1].name);
     else if (tried.loops && !turns_refused(s, &tried, tried.loops - 1))
         sp_text_printf(out, "; unroll(%s,4)", tried.loop[tried.loops - 1].name);
     return out->status;

@@ -114,6 +114,7 @@ static int turns_loop(const sp_special_nest *n)
 static int sum_vectors(const writer *w)
 {
     const int v = vector_loop(w->n), t = turns_loop(w->n);
+    if (t >= 0 && w->n->loop[t].gather) return 1;
     return t >= 0 ? w->n->loop[t].vectors : v < 0 ? 1 : w->bound[v] ? w->vectors : w->n->loop[v].vectors;
 }
 
@@ -544,31 +545,58 @@ static void at_position(const writer *from, int at, const char *q, const char *c
     inside(&w, at);
 }
 
-/* LANES positions at a time, in one vector of sums. */
+/* LANES positions, `t` vectors on from `next`, added to the sums of their own. */
+static void gathered_vector(const writer *w, int at, const char *coordinate, int t)
+{
+    writer in = *w;
+    const sp_special_loop *l = &in.n->loop[at];
+    char name[48], place[32] = "next";
+    sp_text e;
+    sp_write_name(&in, l->use, name);
+    if (t) snprintf(place, sizeof place, t > 1 ? "next + %d * LANES" : "next + LANES", t);
+    LINE(&in, "const ints %s = get_%s(%s_crd%d + %s, LANES);", coordinate,
+         sparta_dtype_name(in.n->use[l->use].format->level[l->level].crd), name, l->level, place);
+    sp_write_gather(&in, l->use, coordinate, place);
+    sp_text_init(&e, in.out->cx);
+    sp_write_expression(&in, in.n->root, 0, &e);
+    LINE(&in, "sums%d %c= %s;", t, in.n->negative ? '-' : '+', sp_text_str(&e));
+    if (e.status && !in.out->status) in.out->status = e.status;
+    sp_text_free(&e);
+}
+
+/* Several vectors of positions at a time, each with sums of its own, then one at a time. */
 static void gathered(const writer *from, int at, const char *coordinate)
 {
     writer w = *from;
-    const sp_special_loop *l = &w.n->loop[at];
-    const sp_special_use *u = &w.n->use[l->use];
-    char name[48];
-    sp_text e;
-    sp_write_name(&w, l->use, name);
-    w.opened = 0, w.vectors = 1, w.gathered = true;
-    OPEN(&w, "if (next + LANES <= end%d)", at);
-    LINE(&w, "vec sums = splat(0.f);");
-    OPEN(&w, "for (; next + LANES <= end%d; next += LANES)", at);
-    LINE(&w, "const ints %s = get_%s(%s_crd%d + next, LANES);", coordinate,
-         sparta_dtype_name(u->format->level[l->level].crd), name, l->level);
-    sp_write_gather(&w, l->use, coordinate);
-    sp_text_init(&e, w.out->cx);
-    sp_write_expression(&w, w.n->root, 0, &e);
-    LINE(&w, "sums %c= %s;", w.n->negative ? '-' : '+', sp_text_str(&e));
-    if (e.status && !w.out->status) w.out->status = e.status;
-    sp_text_free(&e);
-    w.opened--, w.indent--;
-    LINE(&w, "}");
-    LINE(&w, "sum%d_0 += sum_vec(sums);", w.copy);
-    sp_write_close(&w);
+    w.vectors = 1, w.gathered = true;
+    const int most = w.n->loop[at].vectors;
+    sp_text_printf(w.out, "%*svec ", 4 * w.indent, "");
+    for (int t = 0; t < most; t++) sp_text_printf(w.out, "%ssums%d = splat(0.f)", t ? ", " : "", t);
+    sp_text_printf(w.out, ";\n");
+    for (int n = most; n; n = n > 1 ? 1 : 0) {
+        writer in = w;
+        in.opened = 0;
+        if (n > 1)
+            OPEN(&in, "for (; next + %d * LANES <= end%d; next += %d * LANES)", n, at, n);
+        else
+            OPEN(&in, "for (; next + LANES <= end%d; next += LANES)", at);
+        for (int t = 0; t < n; t++) {
+            writer one = in;
+            one.opened = 0;
+            if (n > 1) sp_write_block(&one);
+            gathered_vector(&one, at, coordinate, t);
+            sp_write_close(&one);
+        }
+        sp_write_close(&in);
+    }
+}
+
+/* What lanes of positions summed, added up after those that were left, which do not wait for it. */
+static void sum_gathered(writer *w, int at)
+{
+    sp_text_printf(w->out, "%*ssum%d_0 += sum_vec(", 4 * w->indent, "", w->copy);
+    for (int t = 0; t < w->n->loop[at].vectors; t++) sp_text_printf(w->out, "%ssums%d", t ? " + " : "", t);
+    sp_text_printf(w->out, ");\n");
 }
 
 /* Is a term a product of operands alone? It is then 0 where these are. */
@@ -634,6 +662,7 @@ static void turns(const writer *from, int at, const char *first, const char *las
         }
         sp_write_close(&in);
     }
+    if (w.n->loop[at].gather) sum_gathered(&w, at);
 }
 
 /* Positions with the same coordinate, one behind the other, are a run: it is one row of the result, whose sum stays in registers. Where coordinates ascend, its end is
@@ -880,7 +909,7 @@ static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *o
             sp_text_printf(out, ".ranges%lld", (long long)n->loop[sp_special_counted(n, i)].range);
         if (l->bind == SP_BIND_VECTOR) sp_text_printf(out, "*%d", l->vectors);
         if (l->bind == SP_BIND_UNROLL) sp_text_printf(out, l->gather ? ".gather" : ".unroll");
-        if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT && !l->gather)
+        if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT && l->vectors > 1)
             sp_text_printf(out, "%d", l->vectors);
         if (l->apart) sp_text_printf(out, ".apart");
         for (int u = 0; u < n->uses; u++)

@@ -9,11 +9,20 @@
 #define HOLD(v) (void)0
 #endif
 
-/* p[at[i]] in lane i. */
+/* p[at[i]] in lane i. The instruction keeps lanes that a mask leaves out, so it waits for what was in the register before: 0 here. Told that the mask leaves out
+ * none, gcc 12 would take any register, and each gather would wait for the one before it. */
+#if defined(__AVX512F__)
+INLINE unsigned short all_lanes(void)
+{
+    unsigned short mask = 0xffff;
+    __asm__("" : "+Yk"(mask));
+    return mask;
+}
+#endif
 INLINE vec gather_at(const float *p, ints at)
 {
 #if defined(__AVX512F__)
-    return __builtin_ia32_gathersiv16sf(splat(0.f), p, at, -1, 4);
+    return __builtin_ia32_gathersiv16sf(splat(0.f), p, at, (short)all_lanes(), 4);
 #else
     vec v;
     UNROLL for (int i = 0; i < LANES; i++) v[i] = p[at[i]];
@@ -43,7 +52,8 @@ INLINE of_u16 halves_at(const unsigned short *p, ints at)
 #if defined(__AVX512F__)
     const unsigned long odd = (unsigned long)p / sizeof *p % 2;
     const ints i = at + splat_int((int)odd);
-    const uints word = (uints)__builtin_ia32_gathersiv16si(splat_int(0), p - odd, i >> 1, -1, 4);
+    const uints word =
+        (uints)__builtin_ia32_gathersiv16si(splat_int(0), p - odd, i >> 1, (short)all_lanes(), 4);
     return to_u16((ints)(word >> (uints)((i & 1) << 4)));
 #else
     of_u16 v;

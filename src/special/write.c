@@ -546,7 +546,7 @@ static void load(writer *w, int use)
         LINE(w, "HOLD(%s_v);", name);
 }
 
-void sp_write_gather(writer *w, int lead, const char *c)
+void sp_write_gather(writer *w, int lead, const char *c, const char *place)
 {
     for (int u = 0; u + 1 < w->n->uses; u++) {
         const char *type = sp_write_type(w, u);
@@ -554,7 +554,7 @@ void sp_write_gather(writer *w, int lead, const char *c)
         sp_write_name(w, u, name);
         if (strcmp(type, "f32")) snprintf(gather, sizeof gather, "gather_at_%s", type);
         if (u == lead)
-            LINE(w, "const vec %s_v0 = get_%s(%s_values + next, LANES);", name, type, name);
+            LINE(w, "const vec %s_v0 = get_%s(%s_values + %s, LANES);", name, type, name, place);
         else if (*w->at[u])
             LINE(w, "const vec %s_v0 = %s(%s_values + %s * %s_n%d, %s);", name, gather, name, w->at[u], name,
                  w->levels[u], c);

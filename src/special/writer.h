@@ -53,8 +53,8 @@ void sp_write_declare(writer *w);
 /* What follows from the loops that are open: indices, positions, elements. use -1: all but the result; else this one alone. */
 void sp_write_settle(writer *w, int use);
 void sp_write_name(const writer *w, int use, char out[48]);
-/* The elements at LANES positions from `next` on, whose coordinates are c: those of operand `lead`, and of all others at these. */
-void sp_write_gather(writer *w, int lead, const char *c);
+/* The elements at LANES positions from `place` on, whose coordinates are c: those of operand `lead`, and of all others at these. */
+void sp_write_gather(writer *w, int lead, const char *c, const char *place);
 /* The same where a bit says for each of LANES coordinates from c on whether there is an element. */
 void sp_write_expand(writer *w, int lead, const char *c);
 void sp_write_expression(const writer *w, int node, int t, sp_text *out);

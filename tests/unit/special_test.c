@@ -241,7 +241,9 @@ static void every_rule_of_schedules(void **state)
         {"y(i) = A(i,j)*x(j)", "csr", "unroll(j,1)", "from 2 to 8"},
         {"y(i) = A(i,j)*x(j)", "csr", "vectorize(j)", NULL},
         {"y(m,i) = A(i,j)*x(m,j)", "csr", "reorder(m,i,j); vectorize(j)", NULL},
-        {"y(i) = A(i,j)*x(j)", "csr", "vectorize(j,2)", "lanes of one vector"},
+        {"y(i) = A(i,j)*x(j)", "csr", "vectorize(j,2)", NULL},
+        {"y(i) = A(i,j)*x(j)", "csr", "vectorize(j,9)", "from 1 to 8"},
+        {"y(i) = A(i,j)*x(j)", "bitmap", "vectorize(j,2)", "lanes of one vector"},
         {"y(i) = A(i,j)*x(j)", "csr", "unroll(j,4); vectorize(j)", "bound already"},
         {"y(i) = largest(A(i,j)*x(j))", "csr", "vectorize(j)", "takes no sum"},
         {"C(i,k) = A(i,k)*b(i)", NULL, "split(k,k0,k1,16); reorder(k0,i,k1); fuse(i,k1,f); vectorize(k1)",
@@ -570,7 +572,8 @@ static void positions_in_ranges(void **state)
                   (const char *const[]){"A", "csc", "x", "panel", "y", "panel", NULL}, NULL);
     for (int t = 0; t < 3; t++) /* lanes of positions, and what is left of them */
         run_scheduled(sp_target_best(SP_DEVICE_CPU), 90 + t, "y(m,i) = A(i,j)*x(m,j)",
-                      (const char *const[]){"A", t ? "csr" : "ell", NULL}, "reorder(m,i,j); vectorize(j)");
+                      (const char *const[]){"A", t ? "csr" : "ell", NULL},
+                      t == 1 ? "reorder(m,i,j); vectorize(j,3)" : "reorder(m,i,j); vectorize(j)");
 }
 
 /* An index in as many parts as there are loops, each with the longest name that it may have. */
