@@ -68,7 +68,8 @@ static sparta_status choose_other(lowering *l, lower_node *ln)
     ln->us = way->us;
     memcpy(ln->point, way->point, sizeof ln->point);
     ln->tried = false;
-    if (!sp_implement_listed(ln->node, NULL, NULL)) ln->sparse_us = ln->dense_us = 0; /* no reason has them */
+    if (!sp_implement_listed(ln->node, NULL, NULL) && !(ln->task.present > 0))
+        ln->sparse_us = ln->dense_us = 0; /* no reason has them */
     ln->source[0] = 0;
     if (s == SPARTA_OK || s == SPARTA_E_MEMORY || s == SPARTA_E_CANCELLED) return s;
     sp_note(l->cx, "%s: it was not timed: %s", ln->node->name, sparta_message(l->cx));
@@ -113,7 +114,8 @@ static sparta_status choose(lowering *l, lower_node *ln)
     else if (sp_lower_first(&ln->task, dense)->kernel)
         SP_TRY(choose_other(l, ln));
     if (ln->pin && (!ln->im || !sp_lower_meets(ln->pin, ln->im))) return sp_lower_pin_failed(l->cx, ln);
-    if (dense && sp_implement_listed(ln->node, NULL, NULL)) ln->sparse = LOWER_FORBIDDEN;
+    if (dense && (sp_implement_listed(ln->node, NULL, NULL) || ln->task.present > 0))
+        ln->sparse = LOWER_FORBIDDEN;
     if (!ln->im)
         ln->im = ln->way[SP_LAYOUT_ROWS].im ? ln->way[SP_LAYOUT_ROWS].im : sp_lower_first(&ln->task, dense);
     sp_lower_reason(ln, l->peak);

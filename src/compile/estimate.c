@@ -96,8 +96,10 @@ static double share_listed(const sp_node *n)
 double sp_compile_estimate_kernel(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes)
 {
     if (!n->n_out || !n->out[0]) return 0;
+    const double present = sp_implement_present(n);
     const double share = sp_node_is_fused(n)        ? sp_attr_float(&n->attrs, "density", 1)
                          : n->op == SP_OP_Attention ? 4 * share_listed(n)
+                         : present > 0              ? present
                                                     : 1;
     return (sp_ops_products(cx, n, sizes) * KERNEL_PRODUCT * share +
             sp_ops_touched(cx, n, sizes) * KERNEL_ELEMENT) *
@@ -110,7 +112,7 @@ double sp_compile_estimate_kernel(sparta_ctx *cx, const sp_node *n, const sp_bin
 static bool has_kernel(sparta_ctx *cx, const sp_node *n, bool plan)
 {
     sparta_tensor w;
-    sp_task t = {.node = n};
+    sp_task t = {.node = n, .present = sp_implement_present(n), .strict = sp_ctx_strict(cx)};
     if (SP_OP_AMONG(n->op, SP_OP_Sparsify, SP_OP_Route) && n->in[0]->dtype == SPARTA_F32)
         return true; /* quick twins take all of f32, at the speed of memory */
     if (plan) return sp_attr_find(&n->attrs, "kernel") || sp_attr_find(&n->attrs, "chain");

@@ -177,7 +177,8 @@ sparta_status sp_compile_layers(sparta_ctx *cx, sp_arena *arena, const sp_graph 
             sp_expr_is_const(node->in[1]->dims.dim[turned], &l->n);
             sp_expr_is_const(node->in[1]->dims.dim[!turned], &l->k);
         }
-        if (sp_attr_find(&node->attrs, "kernel"))
+        /* in a plan what a reference runs has a reason */
+        if (sp_attr_find(&node->attrs, "kernel") || sp_attr_find(&node->attrs, "reason"))
             s = from_plan(cx, g, node, l);
         else
             s = from_graph(&(survey){cx, arena, g, db, obeyed, stats}, node, l);

@@ -46,13 +46,19 @@ static void thin_input(lower_node *ln)
     const double share = 100 * t->present;
     char *out = ln->reason;
     const size_t size = sizeof ln->reason;
-    if (ln->im == &sp_implement_few_skip)
+    const double us = ln->us > 0 ? ln->us : ln->sparse_us;
+    if (sp_implement_skips(ln->im) && us > 0)
         snprintf(out, size,
                  "skips inputs that are 0, timed with %.3g %% of them there (%s: %.1f us, %.1f us dense)",
-                 share, how(ln), ln->us, ln->dense_us);
+                 share, how(ln), us, ln->dense_us);
+    else if (sp_implement_skips(ln->im))
+        snprintf(out, size, "skips inputs that are 0, %.3g %% of them there (not timed)", share);
     else if (t->strict)
         snprintf(out, size, "input %.3g %% there: options.strict: a product that skips would skip 0 x Inf",
                  share);
+    else if (!t->mask && t->present >= SP_MATMUL_SHARE)
+        snprintf(out, size, "input %.3g %% there: of two activations skipping pays below %g %%", share,
+                 100 * SP_MATMUL_SHARE);
     else if (!sp_implement_few(t) && t->present >= SP_SKIP_SHARE)
         snprintf(
             out, size,
@@ -122,6 +128,10 @@ void sp_lower_reason(lower_node *ln, double peak)
 {
     const sp_task *t = &ln->task;
     ln->reason[0] = 0;
+    if (!t->mask && ln->im && t->present > 0) {
+        thin_input(ln);
+        return;
+    }
     if (!t->mask && (!ln->im || !ln->im->kernel) && sp_node_is_product(t->node)) {
         sp_compile_without_kernel(t->node, ln->reason, sizeof ln->reason);
         return;
@@ -151,7 +161,7 @@ void sp_lower_reason(lower_node *ln, double peak)
         return;
     }
     if (!t->mask || !ln->im) return;
-    if (t->present > 0 && ln->im->kernel && (ln->im == &sp_implement_few_skip || !ln->im->sparse)) {
+    if (t->present > 0 && ln->im->kernel && (sp_implement_skips(ln->im) || !ln->im->sparse)) {
         thin_input(ln);
         return;
     }

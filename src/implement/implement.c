@@ -202,6 +202,14 @@ static double present_in(const sp_value *v)
     return expect > 0 ? expect : keep > 0 && keep < features ? (double)keep / (double)features : 1;
 }
 
+double sp_implement_present(const sp_node *n)
+{
+    sparta_tensor w;
+    const bool product =
+        sp_implement_weight(n, &w) || (n->op == SP_OP_MatMul && n->in[0]->dtype == SPARTA_F32);
+    return product ? present_in(n->in[0]) : 0;
+}
+
 static sparta_status look_at_weight(sparta_ctx *cx, const sparta_tensor *w, sp_task *t)
 {
     t->n = w->dim[0], t->k = w->dim[1];
@@ -223,7 +231,7 @@ sparta_status sp_implement_task(sparta_ctx *cx, const sp_node *n, sp_target targ
     if (target != SP_TARGET_PORTABLE) SP_TRY(sp_implement_layouts(cx, n, &t.generated));
     t.each = t.each && !t.generated; /* a nest says all axes, and is timed with them */
     const bool weight = sp_implement_weight(n, &w);
-    if (weight) t.present = present_in(n->in[0]);
+    t.present = sp_implement_present(n);
     sparta_status s = weight ? look_at_weight(cx, &w, &t) : SPARTA_OK;
     if (weight && s == SPARTA_OK) s = sp_implement_users(cx, &w, &t);
     t.library = t.mask && sp_implement_library(target);

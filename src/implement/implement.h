@@ -17,6 +17,7 @@
  *     walk      Linear   weight in any format, by the generic walker          the same, and where there is no code
  *     few_*     Linear   1 to 16 tokens in rows, the weight read once: bitmap, csr, strips of 16 rows, dense       memory-bound
  *     few_skip  Linear   tokens in rows, the weights of inputs that are 0 not read; of few tokens together, of many one by one     a schedule sparsifies the input as the model runs
+ *     matmul_skip   MatMul   of two values that are computed: rows of the right one that a row of the left one has nothing for are not read     a schedule sparsifies the left one as the model runs
  *     attention_skip   Attention   keys of blocks that are listed, and no others     a schedule says `similarity` of the scores
  *     attention, norm, map, embed                                             the rest of a transformer, on panels
  *     interact                                                                the dots of a recommender's features, on panels
@@ -122,8 +123,15 @@ static inline bool sp_implement_few(const sp_task *t)
 
 /* With more than few tokens, inputs of which at least this share is there are not worth listing. */
 #define SP_SKIP_SHARE .3
+/* The same of products of two values that are computed, whatever the tokens. */
+#define SP_MATMUL_SHARE .25
 /* Of all inputs those that are read together: that one of few tokens has, on average, when each has them independently of the others. */
 double sp_implement_read(const sp_task *t);
+
+/* What few_skip skips of a weight, matmul_skip of a value: as much as is 0 in a run, which nobody else knows. */
+bool sp_implement_skips(const sp_implement *im);
+/* The share of its input that a product's task may count on (sp_task.present). */
+double sp_implement_present(const sp_node *n);
 
 int sp_implement_count(void);
 const sp_implement *sp_implement_row(int i);

@@ -151,8 +151,8 @@ static void fill_layer(bench *s, const sparta_step *p, const sp_layer *said, sp_
     out->source = said && !strcmp(said->source, "model") && said->us > 0 ? "model" : "measured";
     if (said && said->n) out->density = said->density;
     out->ms = p->seconds * 1e3;
-    const bool counted =
-        strcmp(p->implement, sp_implement_few_skip.name) != 0; /* what it skips only it knows */
+    const sp_implement *im = sp_implement_find(p->implement);
+    const bool counted = !im || !sp_implement_skips(im); /* what it skips only it knows */
     out->gops_real = p->seconds > 0 && counted ? p->ops / p->seconds * 1e-9 : 0;
     out->share_of_peak = s->peak > 0 ? out->gops_real * 1e9 / s->peak : 0;
 }

@@ -98,6 +98,18 @@ struct sp_skip_args {
     struct sp_epilogue e;
 };
 
+/* y = x w for matrices that are both computed, most of x being 0: the rows of w that a row of x has nothing for are not read. */
+struct sp_matmul_skip_args {
+    const float *x;  /* (rows, k) */
+    const float *w;  /* (k, n); row r takes the matrix r / m, which lies `item` floats further on each time */
+    float *y;        /* (rows, n) */
+    unsigned *crd;   /* of this thread, SP_SKIP_ROOM: elements of a row that are there */
+    float *value;    /* of this thread, SP_SKIP_ROOM: what they are */
+    long row0, row1; /* this thread's rows */
+    long m, k, n, item;
+    long wide; /* columns that are taken together, so that all rows of them stay in the cache */
+};
+
 /* The same for a weight in any format. The storage is walked once, when a session is made; the notes of that walk say for each output row
  * of each range of inputs which inputs its weights multiply, and the weights. */
 struct sp_walk_note {

@@ -9,8 +9,9 @@
  * of squares per lane, one pair for each part that wrote rows), which a product leaves for the normalisation after it. Panels are
  * one layout of several that a value may have (lanes.h); all count words of 32 bits.
  *
- * Three kernels leave tokens in rows: few, for products of so few of them that reading the weight is all that takes time, skip, for those of them whose
- * inputs are mostly 0 when they run, and attention_rows, for few queries and for keys and values that lie in a cache.
+ * Four kernels leave tokens in rows: few, for products of so few of them that reading the weight is all that takes time, skip, for those of them whose
+ * inputs are mostly 0 when they run, matmul_skip, which is the same of two values that are computed, and attention_rows, for few queries and for keys
+ * and values that lie in a cache.
  *
  * Each kernel (panel.def) is one template, kernel_<name>.h, used twice: compiled into this library as portable C, and embedded as
  * text, from which room implement makes the specialised kernel that the machine's compiler builds. Both take the same
@@ -94,6 +95,7 @@ typedef union sp_panel_args {
     struct sp_library_args library;
     struct sp_few_args few;
     struct sp_skip_args skip;
+    struct sp_matmul_skip_args matmul_skip;
     struct sp_called_args called;
     struct sp_attention_args attention;
     struct sp_norm_args norm;

@@ -11,6 +11,14 @@
     "node i: ? = Add(h, b) \"/i\"\nnode j: ? = Relu(i) \"/j\"\nnode k: ? = MatMul(j, v) \"/k\"\n"            \
     "node l: ? = Add(k, c) \"/l\"\nnode m: ? = Tanh(l) \"/m\"\noutput m\n"
 
+/* The same of two values that are computed: probabilities and what they weigh, and a matrix on the right for all items. */
+#define PAIR                                                                                                 \
+    "graph \"g\"\ninput q: f32[2,3,40,16]\ninput t: f32[2,3,16,300]\ninput v: f32[2,3,300,24]\n"             \
+    "input r: f32[24,300]\ninput u: f32[300,70]\nnode s: ? = MatMul(q, t) \"/s\"\n"                          \
+    "node p: ? = Softmax(s) {axis=-1} \"/p\"\nnode k: ? = MatMul(p, v) \"/k\"\n"                             \
+    "node a: ? = MatMul(k, r) \"/a\"\nnode j: ? = Relu(a) \"/j\"\nnode m: ? = MatMul(j, u) \"/m\"\noutput "  \
+    "m\n"
+
 static sp_graph *obeyed(const char *text, const char *rules, sp_obeyed *o, sparta_schedule **s)
 {
     sp_graph *g = graph(text);
@@ -266,6 +274,46 @@ static void plans_for_few_tokens(void **state)
     sparta_package_close(p);
 }
 
+#define P "tensor \"/p:output\" "
+
+/* Products of two values that are computed: rows of the right one are listed. */
+static void pairs_of_computed_values(void **state)
+{
+    (void)state;
+    static const wanted cases[] = {
+        {P "{ sparsify topk(10%) }", "matmul_skip", "10 % of them there (not timed)", false},
+        {P "{ sparsify topk(1) }\n" J "{ sparsify topk(3) }", "matmul_skip", NULL, false},
+        {P "{ sparsify threshold(0.01, bound=5%) }", "matmul_skip", "5 % of them there", false},
+        {P "{ sparsify threshold(0.001, bound=80%, expect=9) }", "matmul_skip", "3 % of them", false},
+        {P "{ sparsify threshold(1e20, expect=1) }", "matmul_skip", NULL, false}, /* nothing stays */
+        {P "{ sparsify threshold(0, expect=10%) }", "matmul_skip", NULL, false},  /* all stays */
+        {P "{ sparsify bands(left=5, right=9) }", "matmul_skip", "timed", false},
+        {"tensor \"/k:input\" { sparsify topk(20) }", "matmul_skip", "6.67 %", false},
+        {P "{ sparsify topk(40%) }", "", "skipping pays below 25 %", false},
+        {P "{ sparsify topk(10%) }", "", "dense implements only", true},
+        {J "{ sparsify topk(10%) }", NULL, NULL, false}, /* the attention stays one */
+    };
+    for (size_t i = 0; i < SP_COUNT(cases); i++) try_model(PAIR, 2, &cases[i]);
+    sp_obeyed o;
+    sparta_schedule *s;
+    sp_compile_request timed = {.options = {.size = sizeof(sparta_compile_options), .db = database}};
+    for (int turn = 0; turn < 2; turn++) { /* the second time from the database */
+        sp_graph *same, *g = obeyed(PAIR, P "{ sparsify topk(2%) }\n" J "{ sparsify topk(2%) }", &o, &s);
+        timed.obeyed = &o;
+        ok(sp_graph_copy(g, &same));
+        sparta_package *p = compile_in(cx, g, timed);
+        for (int i = 0; i < 2; i++) {
+            const sp_node *k = node_named(p, i ? "/k" : "/m");
+            assert_string_equal(said_of(k, "implement"), "matmul_skip");
+            assert_non_null(strstr(said_of(k, "reason"), "timed with 2 % of them there (measured: "));
+        }
+        check_runs(p, typed(same), 1, "timed");
+        sparta_package_close(p);
+        sp_graph_free(same);
+        sparta_schedule_free(s);
+    }
+}
+
 /* Candidates are built, checked and timed, with as many elements of the input there as the schedule says. */
 static void they_compete(void **state)
 {
@@ -306,6 +354,12 @@ static void strict_models_do_not_skip(void **state)
     r.obeyed = &o;
     sparta_package *p = compile_in(cx, g, r);
     assert_string_equal(said_of(node_named(p, "/k"), "implement"), "few_dense");
+    assert_non_null(strstr(said_of(node_named(p, "/k"), "reason"), "options.strict"));
+    sparta_package_close(p);
+    sparta_schedule_free(s);
+    g = obeyed(PAIR, P "{ sparsify topk(10%) }", &o, &s);
+    p = compile_in(cx, g, r);
+    assert_string_equal(said_of(node_named(p, "/k"), "implement"), "");
     assert_non_null(strstr(said_of(node_named(p, "/k"), "reason"), "options.strict"));
     sparta_package_close(p);
     sparta_schedule_free(s);
@@ -431,12 +485,11 @@ static void whole_models(void **state)
 }
 
 /* Bytes of the plan around the Sparsify, of weights and of all else, changed and signed: refused, or harmless. */
-static void damaged_packages(void **state)
+static void damage(const char *model, const char *rules)
 {
-    (void)state;
     sp_obeyed o;
     sparta_schedule *s;
-    sp_graph *g = obeyed(MODEL("1"), J "{ sparsify threshold(0.1, bound=10%, expect=5%) }", &o, &s);
+    sp_graph *g = obeyed(model, rules, &o, &s);
     sp_compile_request r = quick();
     sparta_package *p, *good = NULL;
     sp_rng rng = sp_rng_seed(9);
@@ -481,6 +534,13 @@ static void damaged_packages(void **state)
     assert_true(refused > 0 && ran > 0);
     sp_free(cx, bad);
     sparta_package_close(good);
+}
+
+static void damaged_packages(void **state)
+{
+    (void)state;
+    damage(MODEL("1"), J "{ sparsify threshold(0.1, bound=10%, expect=5%) }");
+    damage(PAIR, P "{ sparsify threshold(0.1, bound=10%, expect=5%) }");
 }
 
 /* Whichever allocation fails, of obeying, compiling and running: E_MEMORY, and nothing is lost. */
@@ -540,6 +600,7 @@ int main(void)
         cmocka_unit_test(zeros_of_relu_cost_nothing),
         cmocka_unit_test(narrow_models),
         cmocka_unit_test(plans_for_few_tokens),
+        cmocka_unit_test(pairs_of_computed_values),
         cmocka_unit_test(they_compete),
         cmocka_unit_test(strict_models_do_not_skip),
         cmocka_unit_test(mistakes),

@@ -9,6 +9,7 @@
 #include "panel_bed.h"
 #include "implement/implement.h"
 #include "jit/jit.h"
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { KERNELS = 512 };
@@ -83,6 +84,33 @@ static inline void parameters_of(const sp_implement *im, const sp_task *t, char 
     ok(text.status);
     snprintf(out, size, "%s", sp_text_str(&text));
     sp_text_free(&text);
+}
+
+/* A copy whose last byte is the last of a page; behind it lies one that must not be touched. */
+typedef struct fenced {
+    char *base;
+    size_t size;
+    void *was;
+} fenced;
+static inline fenced fence(sparta_tensor *t)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE),
+                 bytes = (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype),
+                 whole = (bytes + page - 1) / page * page;
+    fenced f = {.size = whole + page, .was = t->data};
+    if (!t->data || !bytes) return (fenced){0};
+    f.base = mmap(NULL, f.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(f.base != MAP_FAILED);
+    memcpy(f.base + whole - bytes, t->data, bytes);
+    assert_int_equal(mprotect(f.base + whole, page, PROT_NONE), 0);
+    t->data = f.base + whole - bytes;
+    return f;
+}
+static inline void unfence(fenced *f, sparta_tensor *t)
+{
+    if (!f->base) return;
+    t->data = f->was;
+    munmap(f->base, f->size);
 }
 
 static inline int kernels_begin(void **state)

@@ -2,7 +2,6 @@
  * everything, epilogues; and that nothing is read past the end of what they read: the arrays end where a page begins that
  * nobody may touch. (Slow: make test only.) */
 #include "implement_bed.h"
-#include <sys/mman.h>
 
 static const sp_implement *const few[] = {&sp_implement_few_bitmap, &sp_implement_few_strip16,
                                           &sp_implement_few_csr, &sp_implement_few_dense,
@@ -48,33 +47,6 @@ static sp_packed packed_for(const sp_implement *im, const sp_task *t, const spar
     sp_text_free(&text);
     ok(sp_store_pack(cx, &format, w, im->sparse ? t->mask : NULL, &p));
     return p;
-}
-
-/* A copy whose last byte is the last of a page; behind it lies one that must not be touched. */
-typedef struct fenced {
-    char *base;
-    size_t size;
-    void *was;
-} fenced;
-static fenced fence(sparta_tensor *t)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE),
-                 bytes = (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype),
-                 whole = (bytes + page - 1) / page * page;
-    fenced f = {.size = whole + page, .was = t->data};
-    if (!t->data || !bytes) return (fenced){0};
-    f.base = mmap(NULL, f.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(f.base != MAP_FAILED);
-    memcpy(f.base + whole - bytes, t->data, bytes);
-    assert_int_equal(mprotect(f.base + whole, page, PROT_NONE), 0);
-    t->data = f.base + whole - bytes;
-    return f;
-}
-static void unfence(fenced *f, sparta_tensor *t)
-{
-    if (!f->base) return;
-    t->data = f->was;
-    munmap(f->base, f->size);
 }
 
 static void try_row(bed *b, const layer *l, int i, const sp_task *t)

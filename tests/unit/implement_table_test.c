@@ -779,9 +779,10 @@ static void every_row_ran_on_every_target(void **state)
     EACH_TARGET(target) for (int i = 0; i < sp_implement_count(); i++)
     {
         const sp_implement *im = sp_implement_row(i);
-        /* attention has tests of its own: implement_attention_test, compile_routed_test */
+        /* attention has tests of its own: implement_attention_test, compile_routed_test; so has matmul_skip: implement_matmul_test */
         if (!im->kernel || im == &sp_implement_attention || im == &sp_implement_attention_rows ||
-            im == &sp_implement_attention_skip || sp_implement_generates(im) ||
+            im == &sp_implement_attention_skip || im == &sp_implement_matmul_skip ||
+            sp_implement_generates(im) ||
             (target == SP_TARGET_PORTABLE && sp_panel_find(im->kernel)->otherwise) || /* walk */
             (!sp_implement_in_lanes(im) && im != &sp_implement_to_rows && target != SP_TARGET_PORTABLE) ||
             (target != SP_TARGET_PORTABLE && no_compiler))
