@@ -6,7 +6,7 @@
  *       --> Linear (B, patches, M) --> Transpose (B, M, patches) --> Reshape (B, M, H/p, W/q)
  *
  * This is how vision transformers cut an image into tokens; they go on with the transpose back, which cancels. A convolution of 1 x 1 is
- * a product of the channels. The weight stays the constant it is, seen as a matrix. Sizes that a kernel larger than 1 does not divide,
+ * a product of the channels, with a stride one of those that a Slice leaves. The weight stays the constant it is, seen as a matrix. Sizes that a kernel larger than 1 does not divide,
  * or that are not known, are left alone.
  */
 #include "compile/match.h"
@@ -16,7 +16,8 @@
 typedef struct patches {
     int n;                             /* spatial dims */
     const sp_expr *count[SPARTA_RANK]; /* windows along each */
-    int64_t side[SPARTA_RANK];
+    int64_t side[SPARTA_RANK],
+        stride[SPARTA_RANK]; /* stride: of what is one wide, and visits some places only */
 } patches;
 
 /* Whole windows only, side by side? */
@@ -29,11 +30,14 @@ static bool tiles(sp_match *m, const sp_node *n, const sp_window *w, patches *ou
         const sp_expr *size = n->in[0]->dims.dim[2 + i];
         const int64_t side = w->kernel[first + i];
         int64_t known;
-        if (w->stride[first + i] != side || (side > 1 && w->dilation[first + i] != 1)) return false;
+        const bool fixed = sp_expr_is_const(size, &known);
+        if (side > 1 && (w->stride[first + i] != side || w->dilation[first + i] != 1)) return false;
         out->side[i] = side;
-        out->count[i] = size;
+        out->stride[i] = side > 1 ? 1 : w->stride[first + i];
+        out->count[i] = out->stride[i] > 1 ? n->out[0]->dims.dim[2 + i] : size;
+        if (out->stride[i] > 1 && !fixed) return false;
         if (side == 1) continue;
-        if (!sp_expr_is_const(size, &known) || known % side != 0) return false;
+        if (!fixed || known % side != 0) return false;
         out->count[i] = sp_expr_const(m->g->arena, known / side);
         if (!out->count[i]) return false;
     }
@@ -46,6 +50,23 @@ static sparta_status reshaped(sp_match *m, sp_value *x, const sp_dims *dims, sp_
     *out = NULL;
     SP_TRY(sp_match_reshape_target(m, x, dims, &in[1]));
     return in[1] ? sp_match_add(m, SP_OP_Reshape, "", 2, in, NULL, out) : SPARTA_OK;
+}
+
+/* The places of x that windows of 1 visit. */
+static sparta_status visited(sp_match *m, const patches *p, sp_value **x)
+{
+    int64_t from[SPARTA_RANK] = {0}, to[SPARTA_RANK], axes[SPARTA_RANK];
+    bool all = true;
+    for (int i = 0; i < p->n; i++) {
+        to[i] = INT64_MAX;
+        axes[i] = 2 + i;
+        all = all && p->stride[i] == 1;
+    }
+    if (all) return SPARTA_OK;
+    const int64_t *const of[] = {from, to, axes, p->stride};
+    sp_value *in[5] = {*x};
+    for (int i = 0; i < 4; i++) SP_TRY(sp_match_constant_ints(m, p->n, of[i], &in[1 + i]));
+    return sp_match_add(m, SP_OP_Slice, "", 5, in, NULL, x);
 }
 
 /* x as (B, patches, C * window), or NULL when a shape cannot be said. */
@@ -104,7 +125,9 @@ static sparta_status visit(sp_match *m, sp_node *n)
     if (!fits(n)) return SPARTA_OK;
     SP_TRY(sp_ops_window(m->g, n, &n->in[1]->dims, &window));
     if (!tiles(m, n, &window, &p)) return SPARTA_OK;
-    SP_TRY(unfold(m, n->in[0], &p, &in[0]));
+    in[0] = n->in[0];
+    SP_TRY(visited(m, &p, &in[0]));
+    SP_TRY(unfold(m, in[0], &p, &in[0]));
     if (!in[0]) return SPARTA_OK;
     SP_TRY(as_matrix(m, n->in[1], &in[1]));
     const bool bias = n->n_in > 2 && n->in[2];
