@@ -16,14 +16,15 @@
 typedef struct patches {
     int n;                             /* spatial dims */
     const sp_expr *count[SPARTA_RANK]; /* windows along each */
-    int64_t side[SPARTA_RANK],
-        stride[SPARTA_RANK]; /* stride: of what is one wide, and visits some places only */
+    int64_t side[SPARTA_RANK], stride[SPARTA_RANK];
+    bool gaps; /* windows of 1 that visit some places only */
 } patches;
 
 /* Whole windows only, side by side? */
 static bool tiles(sp_match *m, const sp_node *n, const sp_window *w, patches *out)
 {
     const int first = SP_WINDOW_DIMS - w->n;
+    bool wide = false;
     *out = (patches){.n = w->n};
     if (w->group != 1 || sp_window_padded(w) || 2 + 2 * w->n > SPARTA_RANK) return false;
     for (int i = 0; i < w->n; i++) {
@@ -33,15 +34,20 @@ static bool tiles(sp_match *m, const sp_node *n, const sp_window *w, patches *ou
         const bool fixed = sp_expr_is_const(size, &known);
         if (side > 1 && (w->stride[first + i] != side || w->dilation[first + i] != 1)) return false;
         out->side[i] = side;
-        out->stride[i] = side > 1 ? 1 : w->stride[first + i];
-        out->count[i] = out->stride[i] > 1 ? n->out[0]->dims.dim[2 + i] : size;
-        if (out->stride[i] > 1 && !fixed) return false;
+        out->stride[i] = w->stride[first + i];
+        out->count[i] = size;
+        wide = wide || side > 1;
+        if (side == 1 && out->stride[i] > 1) {
+            out->gaps = true;
+            out->count[i] = n->out[0]->dims.dim[2 + i];
+            if (!fixed) return false;
+        }
         if (side == 1) continue;
         if (!fixed || known % side != 0) return false;
         out->count[i] = sp_expr_const(m->g->arena, known / side);
         if (!out->count[i]) return false;
     }
-    return true;
+    return !(out->gaps && wide);
 }
 
 static sparta_status reshaped(sp_match *m, sp_value *x, const sp_dims *dims, sp_value **out)
@@ -52,21 +58,25 @@ static sparta_status reshaped(sp_match *m, sp_value *x, const sp_dims *dims, sp_
     return in[1] ? sp_match_add(m, SP_OP_Reshape, "", 2, in, NULL, out) : SPARTA_OK;
 }
 
-/* The places of x that windows of 1 visit. */
-static sparta_status visited(sp_match *m, const patches *p, sp_value **x)
+/* The places of x that windows of 1 visit, as (B, places, C): with the channels last, as the product before it leaves them. */
+static sparta_status visited(sp_match *m, sp_value *x, const patches *p, sp_value **out)
 {
-    int64_t from[SPARTA_RANK] = {0}, to[SPARTA_RANK], axes[SPARTA_RANK];
-    bool all = true;
+    int64_t perm[SPARTA_RANK] = {0}, from[SPARTA_RANK] = {0}, to[SPARTA_RANK], axes[SPARTA_RANK];
+    sp_dims flat = {.rank = 3, .dim = {x->dims.dim[0], sp_expr_const(m->g->arena, 1), x->dims.dim[1]}};
+    perm[1 + p->n] = 1;
     for (int i = 0; i < p->n; i++) {
+        perm[1 + i] = 2 + i;
         to[i] = INT64_MAX;
-        axes[i] = 2 + i;
-        all = all && p->stride[i] == 1;
+        axes[i] = 1 + i;
+        flat.dim[1] = sp_expr_mul(m->g->arena, flat.dim[1], p->count[i]);
     }
-    if (all) return SPARTA_OK;
+    SP_NEED(m->g->cx, flat.dim[1]);
     const int64_t *const of[] = {from, to, axes, p->stride};
-    sp_value *in[5] = {*x};
+    sp_value *in[5];
+    SP_TRY(sp_match_add(m, SP_OP_Transpose, "", 1, &x, SP_ATTRS(SP_INTS("perm", 2 + p->n, perm)), &in[0]));
     for (int i = 0; i < 4; i++) SP_TRY(sp_match_constant_ints(m, p->n, of[i], &in[1 + i]));
-    return sp_match_add(m, SP_OP_Slice, "", 5, in, NULL, x);
+    SP_TRY(sp_match_add(m, SP_OP_Slice, "", 5, in, NULL, &x));
+    return reshaped(m, x, &flat, out);
 }
 
 /* x as (B, patches, C * window), or NULL when a shape cannot be said. */
@@ -125,9 +135,7 @@ static sparta_status visit(sp_match *m, sp_node *n)
     if (!fits(n)) return SPARTA_OK;
     SP_TRY(sp_ops_window(m->g, n, &n->in[1]->dims, &window));
     if (!tiles(m, n, &window, &p)) return SPARTA_OK;
-    in[0] = n->in[0];
-    SP_TRY(visited(m, &p, &in[0]));
-    SP_TRY(unfold(m, in[0], &p, &in[0]));
+    SP_TRY(p.gaps ? visited(m, n->in[0], &p, &in[0]) : unfold(m, n->in[0], &p, &in[0]));
     if (!in[0]) return SPARTA_OK;
     SP_TRY(as_matrix(m, n->in[1], &in[1]));
     const bool bias = n->n_in > 2 && n->in[2];

@@ -3,9 +3,12 @@
  *   Reshape(Linear(Reshape(x)))                     Linear(x)              when the rows end where they began
  *   Transpose of every part of a Split              Split of the Transpose
  *   Gather(.., 0), Gather(.., 1), Gather(.., 2)     Split                  of packed projections: (S,B,3*E) as (3,S,B,E)
+ *   Relu(Reshape(Linear(x)))                        Reshape(Relu(Linear))  what a Linear can end with; sums of two that were moved alike
  *
- * This is how torch.nn.MultiheadAttention, which wants the sequence first, is exported.
+ * This is how torch.nn.MultiheadAttention, which wants the sequence first, is exported; and how convolutions of 1 x 1 come to be followed by what they
+ * end with.
  */
+#include "builtin/epilogue.h"
 #include "compile/chain.h"
 #include "compile/passes.h"
 #include "ops/ops.h"
@@ -188,11 +191,67 @@ static sparta_status gathers(sp_match *m, sp_node *n, int64_t *effort)
     return split_places(m, &c, axis, width, &u);
 }
 
+/* ------------------------------------------------------------------ what a Linear ends with */
+
+/* v is a Linear's result, or what it will end with, for one reader. */
+static bool of_linear(const sp_match *m, const sp_value *v, int depth)
+{
+    const sp_node *n = v->producer;
+    if (!depth || !n || !sp_match_once(m, v)) return false;
+    if (n->op == SP_OP_Linear) return true;
+    if (sp_word_of(n->op, &n->attrs) < 0) return false;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && of_linear(m, n->in[i], depth - 1)) return true;
+    return false;
+}
+
+/* v is that, moved, and nobody else reads it on the way. */
+static bool moved(sp_match *m, sp_value *v, sp_chain *out)
+{
+    const sp_value *x = v;
+    for (int i = 0; i < LONGEST && x->producer && sp_chain_is_step(x->producer); i++) {
+        if (!sp_match_once(m, x)) return false;
+        x = x->producer->in[0];
+    }
+    return of_linear(m, x, SP_EPILOGUE_WORDS) && sp_chain_of(m, v, out) && out->base == x && out->steps > 0;
+}
+
+static bool moved_alike(const sp_chain *a, const sp_chain *b)
+{
+    if (a->n != b->n || !sp_dims_equal(&a->base->dims, &b->base->dims) || !sp_dims_equal(&a->dims, &b->dims))
+        return false;
+    for (int i = 0; i < a->n; i++)
+        if (a->order[i] != b->order[i] || !sp_expr_equal(a->size[i], b->size[i])) return false;
+    return memcmp(a->end, b->end, (size_t)a->dims.rank * sizeof *a->end) == 0;
+}
+
+/* n, element by element on what was moved, is done before that. */
+static sparta_status before_moving(sp_match *m, sp_node *n)
+{
+    const int word = sp_word_of(n->op, &n->attrs);
+    if (word < 0 || !sp_match_f32(n->out[0]) || !sp_match_f32(n->in[0])) return SPARTA_OK;
+    const bool two = sp_word_row((sp_word_id)word)->slot != 0;
+    sp_chain at[2];
+    bool written;
+    if (two && (n->n_in != 2 || !sp_match_f32(n->in[1]) || n->in[0]->constant || n->in[1]->constant))
+        return SPARTA_OK;
+    const int first = moved(m, n->in[0], &at[0]) ? 0 : two && moved(m, n->in[1], &at[1]) ? 1 : -1;
+    if (first < 0) return SPARTA_OK;
+    if (two && (!sp_chain_of(m, n->in[1 - first], &at[1 - first]) || !moved_alike(&at[0], &at[1])))
+        return SPARTA_OK;
+    sp_value *in[] = {at[0].base, two ? at[1].base : NULL};
+    sp_attrs attrs = n->attrs;
+    sp_chain after = at[0];
+    SP_TRY(sp_match_add(m, n->op, n->name, two ? 2 : 1, in, &attrs, &after.base));
+    after.steps = 4; /* any chain is shorter */
+    return sp_chain_write(m, &after, n, &written);
+}
+
 static sparta_status visit(sp_match *m, sp_node *n)
 {
     int64_t *effort = m->state;
     if (n->op == SP_OP_Split) return before_split(m, n, effort);
-    if (!sp_chain_is_step(n)) return SPARTA_OK;
+    if (!sp_chain_is_step(n)) return before_moving(m, n);
     SP_TRY(across_linear(m, n));
     return sp_chain_is_step(n) ? gathers(m, n, effort) : SPARTA_OK;
 }

@@ -25,7 +25,23 @@
     "const i1: i64[] = [1]\nconst i2: i64[] = [2]\nconst back: i64[] = [-3]\n" NODE("t", "Reshape(x, s)")
 #define PACKED_SUM NODE("pq", "Sub(p, q)") NODE("y", "Mul(pq, r)") OUT("y")
 
+#define MOVED NODE("p", "MatMul(x, w)") NODE("q", "Add(p, b)") NODE("t", "Transpose(q) {perm=[0,2,1]}")
+
 static const small others[] = {
+    {"an activation behind rows that were moved", GRAPH X WB MOVED NODE("y", "Relu(t)") OUT("y"),
+     "Linear=1 Relu=0 Transpose=1"},
+    {"a sum of two that were moved alike, and its activation",
+     GRAPH X WB MOVED NODE("x2", "Sin(x)") NODE("p2", "MatMul(x2, w)") NODE("q2", "Tanh(p2)")
+         NODE("t2", "Transpose(q2) {perm=[0,2,1]}") NODE("a", "Add(t2, t)") NODE("y", "Relu(a)") OUT("y"),
+     "Linear=2 Add=0 Tanh=0 Relu=0 Transpose=1"},
+    {"a sum of one that was moved and one that was not",
+     GRAPH "input x: f32[batch,12,8]\n" WB MOVED NODE("x2", "Sin(x)") NODE("p2", "MatMul(x2, w)")
+         NODE("q2", "Tanh(p2)") NODE("a", "Add(q2, t)") NODE("y", "Relu(a)") OUT("y"),
+     "Linear=2 Add=0 Relu=0 Transpose=1"},
+    {"what was moved is wanted", GRAPH X WB MOVED NODE("y", "Relu(t)") OUT("y") OUT("t"), "Linear=1 Relu=1"},
+    {"what was moved is of no Linear",
+     GRAPH X NODE("p", "Sin(x)") NODE("t", "Transpose(p) {perm=[0,2,1]}") NODE("y", "Relu(t)") OUT("y"),
+     "Relu=1 Transpose=1"},
     {"a Where that always takes the one",
      GRAPH X "const t: bool[1,1,8] = [1,1,1,1,1,1,1,1]\n" NODE("z", "Neg(x)") NODE("a", "Where(t, x, z)")
          NODE("y", "Relu(a)") OUT("y"),
