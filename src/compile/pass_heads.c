@@ -9,12 +9,13 @@
  */
 #include "compile/chain.h"
 #include "compile/passes.h"
+#include <string.h>
 
 enum { LARGEST = 1 << 24 }; /* elements of W: it is mostly zeros */
 
 typedef struct blocks {
-    sp_value *x;            /* (B,S,h*D) */
-    const sparta_tensor *c; /* (h,D,K), or (h,K,D) when turned */
+    sp_value *x;     /* (B,S,h*D) */
+    sparta_tensor c; /* (h,D,K), or (h,K,D) when turned */
     bool turned;
     int64_t heads, in, out;
 } blocks;
@@ -35,6 +36,18 @@ static sp_value *once(sp_value *repeated, const sp_expr *items)
     return tile->in[0];
 }
 
+/* The first of as many equal parts as there are items. */
+static bool first_of(const sp_expr *items, sparta_tensor *c)
+{
+    int64_t n;
+    if (!sp_expr_is_const(items, &n) || n < 2 || c->dim[0] % n || !sp_tensor_contiguous(c)) return false;
+    const size_t part = (size_t)(sparta_tensor_elements(c) / n) * sizeof(float);
+    for (int64_t i = 1; i < n; i++)
+        if (memcmp(c->data, (const char *)c->data + (size_t)i * part, part)) return false;
+    c->dim[0] /= n;
+    return true;
+}
+
 /* Swaps the last two of three dims? */
 static bool turns(const sp_node *n)
 {
@@ -42,16 +55,18 @@ static bool turns(const sp_node *n)
     return perm && perm->n == 3 && perm->ints[0] == 0 && perm->ints[1] == 2;
 }
 
-static bool find_constant(sp_value *v, const sp_expr *items, blocks *b)
+/* several: the first dim of v is that of items and heads. */
+static bool find_constant(sp_value *v, const sp_expr *items, bool several, blocks *b)
 {
     const sp_node *turn = sp_match_made_by(v, SP_OP_Transpose);
     b->turned = !v->constant && turns(turn);
     const sp_value *c = once(b->turned ? turn->in[0] : v, items);
     if (!c || !c->constant || !sp_match_f32(c) || c->constant->rank != 3) return false;
-    b->c = c->constant;
-    b->heads = b->c->dim[0];
-    b->in = b->c->dim[b->turned ? 2 : 1];
-    b->out = b->c->dim[b->turned ? 1 : 2];
+    b->c = *c->constant;
+    if (several) (void)first_of(items, &b->c);
+    b->heads = b->c.dim[0];
+    b->in = b->c.dim[b->turned ? 2 : 1];
+    b->out = b->c.dim[b->turned ? 1 : 2];
     int64_t elements;
     return b->heads > 0 && b->in > 0 && b->out > 0 && sp_int_mul(b->heads * b->heads, b->in, &elements) &&
            sp_int_mul(elements, b->out, &elements) && elements <= LARGEST;
@@ -98,7 +113,7 @@ static bool find_blocks(sp_match *m, const sp_node *n, blocks *b)
     if (!sp_chain_of(m, n->in[0], &c) || c.steps == 0 || c.base->constant || c.base->dims.rank != 3)
         return false;
     b->x = c.base;
-    if (!find_constant(n->in[1], c.base->dims.dim[0], b)) return false;
+    if (!find_constant(n->in[1], c.base->dims.dim[0], c.dims.rank == 3, b)) return false;
     /* What is not repeated must not be (h*B, ...) by chance: it broadcasts over items of (B,h,...), or there is one item. */
     const bool whole = sp_expr_is(n->in[1]->dims.dim[0], b->heads);
     if (whole && c.dims.rank == 3 && !sp_expr_is(c.base->dims.dim[0], 1)) return false;
@@ -110,7 +125,7 @@ static bool find_blocks(sp_match *m, const sp_node *n, blocks *b)
 
 static sparta_status diagonal(sp_match *m, const blocks *b, sp_value **out)
 {
-    const int64_t rows = b->heads * b->in, columns = b->heads * b->out, *step = b->c->stride;
+    const int64_t rows = b->heads * b->in, columns = b->heads * b->out, *step = b->c.stride;
     const int64_t by_in = step[b->turned ? 2 : 1], by_out = step[b->turned ? 1 : 2];
     sparta_tensor t;
     SP_TRY(sp_tensor_alloc_in(m->g->arena, SPARTA_F32, 2, (int64_t[]){rows, columns}, &t));
@@ -120,7 +135,7 @@ static sparta_status diagonal(sp_match *m, const blocks *b, sp_value **out)
         for (int64_t i = 0; i < b->in; i++)
             for (int64_t k = 0; k < b->out; k++)
                 w[(h * b->in + i) * columns + h * b->out + k] =
-                    ((const float *)b->c->data)[h * step[0] + i * by_in + k * by_out];
+                    ((const float *)b->c.data)[h * step[0] + i * by_in + k * by_out];
     SP_TRY(sp_graph_add_constant(m->g, NULL, &t, false, out));
     return sp_match_room(m);
 }

@@ -9,6 +9,7 @@
  */
 #include "compile/chain.h"
 #include "compile/passes.h"
+#include <string.h>
 
 /* ------------------------------------------------------------------ one term */
 
@@ -39,11 +40,26 @@ static bool ends_in_rows(const sp_chain *c, int64_t heads)
            sp_expr_is_const(c->base->dims.dim[2], &all) && sp_expr_is(c->dims.dim[rank - 1], all / heads);
 }
 
+/* The same of a constant. */
+static sparta_status one_plane(sp_match *m, const sparta_tensor *t, sp_value **out)
+{
+    const int rank = t->rank;
+    if (rank < 2 || !sp_tensor_contiguous(t) || sparta_tensor_elements(t) < 1) return SPARTA_OK;
+    const sparta_tensor plane =
+        sparta_tensor_view(t->dtype, 2, (int64_t[]){t->dim[rank - 2], t->dim[rank - 1]}, t->data);
+    const size_t bytes = (size_t)sparta_tensor_elements(&plane) * sparta_dtype_size(t->dtype);
+    const int64_t planes = sparta_tensor_elements(t) / sparta_tensor_elements(&plane);
+    for (int64_t i = 1; i < planes; i++)
+        if (memcmp(t->data, (const char *)t->data + (size_t)i * bytes, bytes)) return SPARTA_OK;
+    return sp_match_constant(m, &plane, out);
+}
+
 /* (S,T), when the indices are that for every item and head; NULL: they are not. */
 static sparta_status one_index(sp_match *m, const char *name, sp_value *v, sp_value **out)
 {
     const sp_node *expand = sp_match_made_by(v, SP_OP_Expand);
     *out = NULL;
+    if (v->constant) return one_plane(m, v->constant, out);
     if (!expand || !expand->in[0]->typed) return SPARTA_OK;
     sp_value *x = expand->in[0];
     const int rank = v->dims.rank;

@@ -11,6 +11,10 @@
     "const one: i64[1] = [1]\n" NODE("b", "Shape(x) {start=0, end=1}")                                       \
         NODE("times", "Concat(b, one, one) {axis=0}")
 
+#define KNOWN                                                                                                \
+    "input x: f32[3,5,8]\nconst to4: i64[4] = [0,0,2,4]\nconst to3: i64[3] = [6,5,4]\n" NODE(                \
+        "x4", "Reshape(x, to4)") NODE("xh", "Transpose(x4) {perm=[0,2,1,3]}") NODE("x3", "Reshape(xh, to3)")
+
 static const small cases[] = {
     {"a matrix for each head", GRAPH HEADS "const c: f32[2,4,3] @\"c\"\n" NODE("y", "MatMul(xh, c)") OUT("y"),
      "Linear=1 MatMul=0"},
@@ -26,6 +30,17 @@ static const small cases[] = {
              "e", "Concat(n0, s, three) {axis=0}") NODE("i", "Expand(ids, e)")
              NODE("y", "GatherElements(z, i) {axis=-1}") OUT("y"),
      "Linear=1 MatMul=0 Tile=0 Gather=0"},
+    {"repeated for items, which is known",
+     GRAPH KNOWN "const c: f32[2,4,3] @\"c\"\nconst times: i64[3] = [3,1,1]\n" NODE("t", "Tile(c, times)")
+         NODE("y", "MatMul(x3, t)") OUT("y"),
+     "Linear=1 MatMul=0"},
+    {"a large product of constants",
+     GRAPH "input x: f32[batch,528,512]\nconst i0: i64[] = [0]\nconst i1: i64[] = [1]\nconst n: i64[] = "
+           "[270336]\nconst a_to: i64[2] = [528,512]\n"
+           "const from: i64[1] = [0]\nconst to: i64[1] = [512]\n" NODE("r", "Range(i0, n, i1)")
+               NODE("f", "Cast(r) {to=1}") NODE("s", "Sin(f)") NODE("a", "Reshape(s, a_to)") NODE(
+                   "b", "Slice(a, from, to, from)") NODE("p", "MatMul(a, b)") NODE("y", "Add(x, p)") OUT("y"),
+     "MatMul=0 Linear=0 Add=1"},
     {"one matrix for all is a product as ever",
      GRAPH HEADS "const c: f32[4,3] @\"c\"\n" NODE("y", "MatMul(xh, c)") OUT("y"), "Linear=1 MatMul=0"},
 };
@@ -44,6 +59,8 @@ static const small misses[] = {
          NODE("xh", "Transpose(x4) {perm=[0,3,1,2]}") "const c: f32[2,4,3] @\"c\"\n" NODE(
              "y", "MatMul(xh, c)") OUT("y"),
      "Linear=0 MatMul=1"},
+    {"a matrix for each item and head",
+     GRAPH KNOWN "const c: f32[6,4,3] @\"c\"\n" NODE("y", "MatMul(x3, c)") OUT("y"), "Linear=0 MatMul=1"},
     {"a matrix for each item",
      GRAPH "input x: f32[2,sequence,8]\nconst to4: i64[4] = [0,0,2,4]\n" NODE("x4", "Reshape(x, to4)") NODE(
          "xh", "Transpose(x4) {perm=[2,0,1,3]}") "const c: f32[2,4,3] @\"c\"\n" NODE("y", "MatMul(xh, c)")

@@ -23,7 +23,17 @@
 #define GATHERED(y, x, i) NODE(y, "GatherElements(" x "3, " i ") {axis=-1}")
 #define TURNED            GATHERED("g2", "p", "back") NODE("g2t", "Transpose(g2) {perm=[0,2,1]}")
 
+/* of sizes that are known: indices are constants, of six items and heads */
+#define KNOWN                                                                                                \
+    "input c: f32[3,5,8]\nconst to4: i64[4] = [0,0,2,4]\nconst to3: i64[3] = [6,5,4]\nconst full: i64[3] = " \
+    "[6,5,5]\nconst i0: i64[] = [0]\nconst i1: i64[] = [1]\n"                                                \
+    "const i3: i64[] = [3]\nconst i5: i64[] = [5]\nconst col: i64[2] = [-1,1]\nconst other: i64[6,1,1] = "   \
+    "[0,0,0,0,0,-1]\n" NODE("c4", "Reshape(c, to4)") NODE("ch", "Transpose(c4) {perm=[0,2,1,3]}")            \
+        NODE("c3", "Reshape(ch, to3)") NODE("r", "Range(i0, i5, i1)") NODE("rows", "Reshape(r, col)")        \
+            NODE("by", "Sub(rows, r)") NODE("late", "Clip(by, i0, i3)") NODE("ids", "Expand(late, full)")
+
 static const small cases[] = {
+    {"indices that are known", GRAPH KNOWN GATHERED("y", "c", "ids") OUT("y"), "Relative=1 GatherElements=0"},
     {"one term", GRAPH HEADS ROWS("c", "8") GATHERED("y", "c", "ids") OUT("y"),
      "Relative=1 GatherElements=0 Expand=0"},
     {"both terms, divided",
@@ -37,6 +47,9 @@ static const small cases[] = {
 };
 
 static const small misses[] = {
+    {"known indices, other ones for a head",
+     GRAPH KNOWN NODE("own", "Add(ids, other)") GATHERED("y", "c", "own") OUT("y"),
+     "Relative=0 GatherElements=1"},
     {"terms of unequal weight",
      GRAPH HEADS LATER ROWS("c", "8") ROWS("p", "8") GATHERED("g1", "c", "ids")
          TURNED NODE("d1", "Mul(g1, half)") NODE("d2", "Mul(g2t, third)") NODE("y", "Add(d1, d2)") OUT("y"),
