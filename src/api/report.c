@@ -184,6 +184,7 @@ static sparta_status open_faster(sparta_report *r, const char *onnx, const spart
     SP_TRY(open_look(r, onnx, o, schedule, !o->no_propagate, &two[0]));
     if (two[0].went.parameters_after == two[0].went.parameters_before) return SPARTA_OK;
     SP_TRY(open_look(r, onnx, o, schedule, false, &two[1]));
+    if (sp_compile_no_slower(&two[0].went, two[0].model->graph, two[1].model->graph)) return SPARTA_OK;
     SP_TRY(sp_compile_sum(r->cx, two[0].model->graph, o->db, &two[0].obeyed, &us));
     SP_TRY(sp_compile_sum(r->cx, two[1].model->graph, o->db, &two[1].obeyed, &given_us));
     if (sp_compile_worth(&two[0].went, us, given_us)) return SPARTA_OK;

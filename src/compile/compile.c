@@ -278,14 +278,30 @@ static sparta_status prepare(sparta_ctx *cx, const source *from, bool smaller, i
     return decide(&out->l);
 }
 
+/* The graph as given, through the passes only: enough to see whether the smaller one can be slower. */
+static sparta_status is_no_slower(const source *from, const candidate *smaller, bool *out)
+{
+    sp_graph *g;
+    SP_TRY(sp_graph_copy(from->model->graph, &g));
+    sparta_status s = sp_lower_strip(g);
+    if (s == SPARTA_OK) s = sp_compile_passes(g);
+    *out = s == SPARTA_OK && sp_compile_no_slower(&smaller->went, smaller->graph, g);
+    sp_graph_free(g);
+    return s;
+}
+
 /* Single channels that go here and there leave blocks that no longer line up and heads of odd sizes, which may cost more than they save:
- * the model as given and the smaller one compete by the sums of their steps' times. What the user removes is gone in any case. */
+ * the model as given and the smaller one compete by the sums of their steps' times. Biases of zeros go without a contest. What the user removes
+ * is gone in any case. */
 static sparta_status compete(sparta_ctx *cx, const source *from, candidate two[2], candidate **best)
 {
     const sparta_compile_options *o = &from->request.options;
     candidate *smaller = &two[0], *given = &two[1];
     SP_TRY(prepare(cx, from, !o->no_propagate, 0, smaller));
     if (!smaller->given.size || o->remove) return SPARTA_OK;
+    bool no_slower;
+    SP_TRY(is_no_slower(from, smaller, &no_slower));
+    if (no_slower) return SPARTA_OK;
     SP_TRY(prepare(cx, from, false, 0, given));
     if (!sp_compile_worth(&smaller->went, smaller->l.us, given->l.us)) *best = given;
     return SPARTA_OK;

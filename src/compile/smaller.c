@@ -38,6 +38,24 @@ bool sp_compile_worth(const sp_propagate_report *went, double smaller_us, double
     return smaller_us <= given_us * (saves ? 1 : 1 - LOWER_NOISE);
 }
 
+/* Axes keep their sizes, or one index, as those that a constant repeats along. */
+static bool lines_up(const sp_kept *k)
+{
+    bool same = true;
+    for (int d = 0; d < k->rank; d++) same &= k->after[d] == k->before[d] || k->after[d] == 1;
+    return same;
+}
+
+/* What stays lines up as it did, and what is gone are vectors: products are what they were. One could still have lost a bias that its neighbours have,
+ * so that they are no longer merged; then there are more nodes. */
+bool sp_compile_no_slower(const sp_propagate_report *went, const sp_graph *smaller, const sp_graph *given)
+{
+    bool same = smaller->n_nodes <= given->n_nodes;
+    for (int i = 0; i < went->n; i++)
+        same &= went->tensor[i].gone ? went->tensor[i].rank < 2 : lines_up(&went->tensor[i]);
+    return same;
+}
+
 static sparta_status write_facts(sp_graph *g, sparta_compile_options *options)
 {
     sp_propagation *p;

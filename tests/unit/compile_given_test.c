@@ -220,6 +220,56 @@ static void a_smaller_one_that_is_slower_loses(void **state)
     sparta_package_close(best.package), sparta_package_close(given.package);
 }
 
+/* Three products of one input, of whose biases those before `zeros` are zero. */
+static sp_graph *with_biases(int zeros)
+{
+    static const char text[] =
+        "graph \"g\"\ninput x: f32[batch,64]\nconst u: f32[64,64] @\"u|4x1:0.5\"\nconst v: f32[64,64] "
+        "@\"v|4x1:0.5\"\n"
+        "const w: f32[64,64] @\"w|4x1:0.5\"\nconst a: f32[64] @\"a\"\nconst b: f32[64] @\"b\"\nconst c: "
+        "f32[64] @\"c\"\n"
+        "node p: ? = MatMul(x, u) \"p\"\nnode q: ? = Add(p, a) \"q\"\nnode r: ? = MatMul(x, v) \"r\"\n"
+        "node s: ? = Add(r, b) \"s\"\nnode t: ? = MatMul(x, w) \"t\"\nnode y: ? = Add(t, c) \"y\"\n"
+        "output q\noutput s\noutput y\n";
+    sp_graph *g = typed(graph(text));
+    for (int i = 0; i < zeros; i++)
+        memset(sp_graph_find(g, (const char *[]){"a", "b", "c"}[i])->constant->data, 0, 64 * sizeof(float));
+    return g;
+}
+
+/* Biases of zeros go, and nobody is timed for it; but not where products are then merged no more. */
+static void biases_go_without_a_contest(void **state)
+{
+    (void)state;
+    for (int zeros = 1; zeros <= 3; zeros++) {
+        sp_graph *smaller = with_biases(zeros), *given = with_biases(zeros);
+        const sparta_compile_options plain = {.size = sizeof plain};
+        const sp_obeyed none = {0};
+        sp_propagate_report went;
+        ok(sp_compile_propagate(smaller, &plain, &none, &went));
+        assert_int_equal(went.parameters_before - went.parameters_after, 64 * zeros);
+        ok(sp_compile_passes(smaller));
+        ok(sp_compile_passes(given));
+        assert_int_equal(sp_compile_no_slower(&went, smaller, given), zeros == 3);
+        sp_graph_free(smaller), sp_graph_free(given);
+    }
+    const char *onnx = in_root("biases.onnx");
+    sp_graph *g = with_biases(3);
+    ok(sp_onnx_write(cx, g, onnx));
+    sp_graph_free(g);
+    outcome best = compile_model(onnx, false);
+    assert_int_equal(best.package->parameters_given - best.package->parameters_left, 3 * 64);
+    sparta_package_close(best.package);
+    sp_kept kept[] = {{.rank = 2, .before = {8, 128}, .after = {8, 1}},
+                      {.rank = 2, .before = {8, 8}, .after = {8, 7}}};
+    sp_propagate_report went = {.n = 1, .tensor = kept};
+    g = with_biases(0);
+    assert_true(sp_compile_no_slower(&went, g, g));
+    went.n = 2; /* what no longer lines up has to compete */
+    assert_false(sp_compile_no_slower(&went, g, g));
+    sp_graph_free(g);
+}
+
 /* ------------------------------------------------------------------ references are not free */
 
 /* The same products, fused and not: what runs on references costs more than what a kernel runs. */
@@ -372,6 +422,7 @@ int main(void)
         cmocka_unit_test(a_pruned_bert_is_not_slower),
         cmocka_unit_test(no_model_of_the_zoo_is_slower),
         cmocka_unit_test(a_smaller_one_that_is_slower_loses),
+        cmocka_unit_test(biases_go_without_a_contest),
         cmocka_unit_test(references_cost),
         cmocka_unit_test(a_package_keeps_what_was_given),
         cmocka_unit_test(a_whole_model_keeps_nothing_twice),

@@ -750,6 +750,37 @@ static void a_dense_weight_is_not_for_strip4(void **state)
     bed_free(b);
 }
 
+/* Where blocks are whole, quads have nothing but their ranges: one point of long inputs competes, none of short ones; asked for, all do. */
+static void whole_blocks_are_for_strip4(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t k;
+        int points[2]; /* of whole blocks, and with an element less */
+    } shapes[] = {{768, {0, 3}}, {1024, {0, 3}}, {1028, {1, 3}}};
+    for (size_t i = 0; i < SP_COUNT(shapes); i++)
+        for (int broken = 0; broken < 2; broken++) {
+            const layer l = {.n = 4, .k = shapes[i].k, .tokens = 2, .pattern = DENSE, .transposed = true};
+            bed *b = linear_bed(&l);
+            float *w = b->in[1].data;
+            for (int64_t k = 0; k < 4 * l.k; k++) w[k] = k % l.k % 3 ? 1 : 0;
+            if (broken) w[1] = 0;
+            sp_mask mask;
+            sp_task t = task_of(b, &b->in[1], &mask);
+            int n[2] = {0};
+            for (int asked = 0; asked < 2; asked++)
+                for (int point = 0; point < sp_implement_points(&sp_implement_quads); point++) {
+                    t.asked = asked;
+                    n[asked] += sp_implement_point(&sp_implement_quads, point, &t) &&
+                                sp_implement_matches(&sp_implement_quads, &t);
+                }
+            assert_int_equal(n[0], shapes[i].points[broken]);
+            assert_int_equal(n[1], 3);
+            sp_mask_free(cx, &mask);
+            bed_free(b);
+        }
+}
+
 static void texts_say_where_they_came_from(void **state)
 {
     (void)state;
@@ -813,6 +844,7 @@ int main(void)
         cmocka_unit_test(conversions_move_every_element),
         cmocka_unit_test(rows_leave_what_they_cannot_do),
         cmocka_unit_test(a_dense_weight_is_not_for_strip4),
+        cmocka_unit_test(whole_blocks_are_for_strip4),
         cmocka_unit_test(texts_say_where_they_came_from),
         cmocka_unit_test(every_row_ran_on_every_target),
     };
