@@ -90,6 +90,22 @@ static bool generated(const sp_implement *im)
     return im->kernel && (sp_panel_find(im->kernel)->generated || sp_panel_find(im->kernel)->otherwise);
 }
 
+static double best_us(const contest *x)
+{
+    double best = INFINITY;
+    for (int i = 0; i < x->n; i++)
+        if (x->all[i].us > 0) best = fmin(best, x->all[i].us);
+    return best;
+}
+
+/* What is no product has little to choose from. Dense is slower, and timed once a shape: it gets more time, where it has a chance at all. */
+static sparta_status take_time(const contest *x, sp_contender *c)
+{
+    SP_TRY(sp_bed_time(x->bed, c, x->ln->task.mask ? .015 : .003));
+    if (!x->ln->task.mask || c->im->sparse || c->best * 1e6 > best_us(x) * HOPELESS) return SPARTA_OK;
+    return sp_bed_time(x->bed, c, .045);
+}
+
 /* What the row takes: remembered, or timed now. */
 static sparta_status measure(contest *x, entrant *e)
 {
@@ -100,9 +116,8 @@ static sparta_status measure(contest *x, entrant *e)
     if (!e->c.im->kernel) return measure_builtin(x, e);
     if (generated(e->c.im) && !e->c.object) return SPARTA_OK; /* no code, and nothing else */
     SP_TRY(check(x, e));
-    /* dense is slower, and timed once a shape; what is no product has little to choose from */
     if (e->c.found.ok)
-        SP_TRY(sp_bed_time(x->bed, &e->c, !x->ln->task.mask ? .003 : e->c.im->sparse ? .015 : .06));
+        SP_TRY(take_time(x, &e->c));
     else
         sp_recall_add(&x->recall, &e->c, e->code);
     e->us = e->c.best * 1e6;
@@ -169,13 +184,11 @@ static sparta_status first_turn(contest *x)
 /* Those that were timed just now and may win race: a slow moment of the machine hits one turn, hardly two. */
 static sparta_status second_turn(contest *x)
 {
-    double best = INFINITY;
+    const double best = best_us(x);
     int n = 0;
     sp_contender **racers = sp_alloc_array(x->l->cx, (size_t)x->n + 1, sizeof *racers);
     SP_NEED(x->l->cx, racers);
     sparta_status s = SPARTA_OK;
-    for (int i = 0; i < x->n; i++)
-        if (x->all[i].us > 0) best = fmin(best, x->all[i].us);
     for (int i = 0; i < x->n && s == SPARTA_OK; i++) {
         entrant *e = &x->all[i];
         if (e->remembered || e->us <= 0 || e->us > best * HOPELESS) continue;
