@@ -141,22 +141,41 @@ typedef struct loops {
     int depth, n;
     int64_t size[SP_SPACES];
     int64_t stride[SP_SPACES][8], out[SP_SPACES];
+    int last[8]; /* the innermost loop that moves a view; -1: none */
     uint8_t bit[8], bits;
     double left; /* steps */
 } loops;
 
-/* out |= bits where a has its bit, eight cells at a time: most of the time goes here. */
+/* Most of the time goes into rows: eight cells at a time, of each the bit that is asked for. */
+static uint64_t eight(const uint8_t *a, uint8_t bit)
+{
+    uint64_t x;
+    memcpy(&x, a, 8);
+    return (x >> (bit == SP_SOME)) & 0x0101010101010101u;
+}
+
+/* out |= bits where a has its bit. */
 static void or_row(const uint8_t *a, uint8_t bit, int64_t n, uint8_t *out, uint8_t bits)
 {
-    const uint64_t ones = 0x0101010101010101u;
     for (; n >= 8; n -= 8, a += 8, out += 8) {
-        uint64_t x, y;
-        memcpy(&x, a, 8);
+        uint64_t y;
         memcpy(&y, out, 8);
-        y |= ((x >> (bit == SP_SOME)) & ones) * bits;
+        y |= eight(a, bit) * bits;
         memcpy(out, &y, 8);
     }
     for (int64_t i = 0; i < n; i++) out[i] |= a[i] & bit ? bits : 0;
+}
+
+/* Is there a place where a has its bit, and b too, unless it is NULL? Steps taken come back. */
+static int64_t meet(const uint8_t *a, uint8_t ma, const uint8_t *b, uint8_t mb, int64_t n, bool *found)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        *found = (eight(a + i, ma) & (b ? eight(b + i, mb) : UINT64_MAX)) != 0;
+        if (*found) return i / 8 + 1;
+    }
+    for (; i < n && !*found; i++) *found = a[i] & ma && (!b || b[i] & mb);
+    return n / 8 + 1;
 }
 
 /* The innermost loop: o |= all views have their bit. Views that do not move have been looked at. Steps taken come back. */
@@ -166,6 +185,7 @@ static int64_t inner(const loops *s, int d, const uint8_t *const *at, uint8_t *o
     int64_t i = 0, n = s->size[d], so = s->out[d], sa = 0, sb = 0;
     const uint8_t *a = NULL, *b = NULL;
     uint8_t ma = 0, mb = 0;
+    bool found = false;
     for (int k = 0; k < s->n; k++) {
         if (!s->stride[d][k]) continue;
         if (moving++ == 0)
@@ -175,6 +195,9 @@ static int64_t inner(const loops *s, int d, const uint8_t *const *at, uint8_t *o
     }
     if (moving == 0) {
         for (; i < n; i++) out[i * so] |= s->bits;
+    } else if (moving <= 2 && so == 0 && sa == 1 && (!b || sb == 1)) {
+        if ((out[0] & s->bits) != s->bits) i = meet(a, ma, b, mb, n, &found);
+        if (found) out[0] |= s->bits;
     } else if (moving == 1 && so == 0) {
         for (; i < n && (out[0] & s->bits) != s->bits; i++)
             if (a[i * sa] & ma) out[0] |= s->bits;
@@ -184,9 +207,6 @@ static int64_t inner(const loops *s, int d, const uint8_t *const *at, uint8_t *o
     } else if (moving == 1) {
         for (; i < n; i++)
             if (a[i * sa] & ma) out[i * so] |= s->bits;
-    } else if (moving == 2 && so == 0 && sa == 1 && sb == 1) {
-        for (; i < n && !(out[0] & s->bits); i++)
-            if (a[i] & ma && b[i] & mb) out[0] |= s->bits;
     } else if (moving == 2) {
         for (; i < n; i++)
             if (a[i * sa] & ma && b[i * sb] & mb) out[i * so] |= s->bits;
@@ -216,11 +236,8 @@ static void descend(loops *s, int d, const uint8_t *const *at, uint8_t *out)
     s->left -= 4;
     if (s->left < 0) return;
     /* A view that has come to its place and lacks the bit settles everything below. */
-    for (int i = 0; i < s->n; i++) {
-        bool moves = false;
-        for (int k = d; k < s->depth; k++) moves |= s->stride[k][i] != 0;
-        if (!moves && !(at[i][0] & s->bit[i])) return;
-    }
+    for (int i = 0; i < s->n; i++)
+        if (s->last[i] < d && !(at[i][0] & s->bit[i])) return;
     if (d == s->depth) {
         out[0] |= s->bits;
         return;
@@ -269,6 +286,10 @@ double sp_contract(const sp_axes *a, const sp_cells_view *view, int n, uint8_t *
         s.size[d] = a->label[l % SP_LABELS].size;
         s.out[d] = out_stride[l];
         for (int i = 0; i < n; i++) s.stride[d][i] = view[i].stride[l];
+    }
+    for (int i = 0; i < n; i++) {
+        s.last[i] = s.depth - 1;
+        while (s.last[i] >= 0 && !s.stride[s.last[i]][i]) s.last[i]--;
     }
     descend(&s, 0, at, out);
     if (s.left >= 0) return most_steps - s.left;

@@ -38,7 +38,8 @@ static void classify(const sparta_tensor *t, int64_t from, int64_t n, uint8_t *s
 {
     if (t->dtype == SPARTA_F32) {
         const float *x = (const float *)t->data + from;
-        for (int64_t i = 0; i < n; i++) state[i] = x[i] == 0 ? 0 : x[i] - x[i] == 0 ? SP_SOME : SP_UNKNOWN;
+        /* 0, SP_SOME, or with x - x, which is not 0 then, SP_UNKNOWN; without branches, which scattered zeros would make costly */
+        for (int64_t i = 0; i < n; i++) state[i] = (uint8_t)((x[i] != 0) << 1 | (x[i] - x[i] != 0));
         return;
     }
     for (int64_t i = 0; i < n; i++) state[i] = state_of(sp_element_get(t->dtype, t->data, from + i));

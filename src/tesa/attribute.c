@@ -50,7 +50,13 @@ uint8_t sp_cells_get(const sp_cells *c, int rank, const int64_t *index)
 bool sp_cells_has(const sp_cells *c, int rank, uint8_t bit)
 {
     const int64_t n = sp_cells_held(c, rank);
-    for (int64_t i = 0; i < n; i++)
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        uint64_t eight;
+        memcpy(&eight, c->at + i, 8);
+        if (eight & bit * 0x0101010101010101u) return true;
+    }
+    for (; i < n; i++)
         if (c->at[i] & bit) return true;
     return false;
 }
