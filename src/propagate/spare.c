@@ -17,12 +17,21 @@ static sparta_status spare(sp_propagation *p, const sp_value *v, int axis)
     int64_t count = v->constant ? 0 : sp_cells_count(v->dims.rank, extent);
     if (count < 0 || v->is_input || v->is_output) return SPARTA_OK;
     bool some = v->constant != NULL;
-    for (int64_t c = 0; c < count; c++) {
-        bool stays = sp_cells_get(&f->need, v->dims.rank, index) &&
-                     sp_cells_get(&f->tesa.state, v->dims.rank, index) & 1;
+    const int last = v->dims.rank - 1; /* its cells lie side by side, or are one */
+    const int64_t row = count ? extent[last] : 1;
+    for (int64_t c = 0; c < count; c += row) {
+        const uint8_t *need = f->need.at + sp_cell_at(v->dims.rank, f->need.extent, index);
+        const uint8_t *state = f->tesa.state.at + sp_cell_at(v->dims.rank, f->tesa.state.extent, index);
+        const int one_need = f->need.extent[last] == 1, one_state = f->tesa.state.extent[last] == 1;
+        bool stays = false;
+        for (int64_t i = 0; i < row; i++) {
+            const bool stay = need[one_need ? 0 : i] && state[one_state ? 0 : i] & 1;
+            if (stay && axis == last) gone[i] = 0;
+            stays |= stay;
+        }
         if (stays && extent[axis] == 1) return SPARTA_OK;
-        if (stays) gone[index[axis]] = 0;
-        for (int d = v->dims.rank - 1; d >= 0 && ++index[d] == extent[d]; d--) index[d] = 0;
+        if (stays && axis != last) gone[index[axis]] = 0;
+        for (int d = last - 1; d >= 0 && ++index[d] == extent[d]; d--) index[d] = 0;
     }
     for (int64_t i = 0; i < size; i++) some |= gone[i] != 0;
     if (!some) return SPARTA_OK;
