@@ -53,6 +53,60 @@ def part_of(x: torch.Tensor, like: Any) -> torch.Tensor:
     return distribute_tensor(x, like.device_mesh, like.placements, src_data_rank=None).to_local()
 
 
+_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def _as_bits(x: torch.Tensor) -> Any:
+    """The integers whose bits a float's are, on a CPU: times 0 they are 0.0 whatever they were, NaN too, and times 1 what they were. torch's where
+    and masked_fill take 8 times as long there, as do products with booleans: they go element by element. So the mask becomes integers first. None:
+    another device, or another kind of tensor."""
+    plain = type(x) in (torch.Tensor, nn.Parameter) and x.device.type == "cpu" and x.is_floating_point()
+    return _BITS.get(x.element_size()) if plain else None
+
+
+@torch.no_grad()
+def keep_(x: torch.Tensor, stays: torch.Tensor) -> None:
+    """0 where the mask is, in place."""
+    bits = _as_bits(x)
+    if bits is None:
+        x.masked_fill_(~stays, 0)
+    else:
+        x.detach().view(bits).mul_(stays.to(bits))
+
+
+class _Hide(torch.autograd.Function):
+    """x where it stays, 0 elsewhere; the same for its gradient, and for that one's. owned: nobody else sees the gradient, so that it is changed where
+    it lies."""
+
+    @staticmethod
+    def forward(ctx, x, stays, owned):
+        ctx.save_for_backward(stays)
+        ctx.save_for_forward(stays)
+        ctx.owned = owned
+        bits = _BITS[x.element_size()]
+        return (x.view(bits) * stays.to(bits)).view(x.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (stays,) = ctx.saved_tensors
+        if ctx.owned and not torch.is_grad_enabled():
+            keep_(grad, stays)
+            return grad, None, None
+        return hide(grad, stays), None, None
+
+    @staticmethod
+    def jvp(ctx, tangent, *_):
+        (stays,) = ctx.saved_tensors
+        return torch.where(stays, tangent, 0)
+
+
+def hide(x: torch.Tensor, stays: torch.Tensor, owned: bool = False) -> torch.Tensor:
+    """0 where the mask is; differentiable."""
+    if torch.compiler.is_compiling() or _as_bits(x) is None or torch._C._are_functorch_transforms_active():
+        return torch.where(stays, x, 0)
+    return _Hide.apply(x, stays, owned)
+
+
 class Masked(nn.Module):
     """What the masked modules share. They are made by mask_, not constructed."""
 
@@ -77,12 +131,11 @@ class Masked(nn.Module):
 
     def masked_weight(self) -> torch.Tensor:
         """The weight with 0 where it is pruned, also where it is Inf or NaN there; differentiable."""
-        return torch.where(self.weight_mask, self.weight, 0)
+        return hide(self.weight, self.weight_mask)
 
     @torch.no_grad()
     def zero_pruned_(self) -> None:
-        weight: Any = self.weight
-        local(weight).masked_fill_(part_of(~self.weight_mask, weight), 0)
+        keep_(local(self.weight), part_of(self.weight_mask, self.weight))
 
     def _hides(self) -> bool:
         """Must forward mask the weight, for the sake of its gradient?"""
@@ -177,13 +230,13 @@ class MaskedLinear(Masked, nn.Linear):
                 blocks, places, slots, count = self._way
                 values = _Pick.apply(self.weight, places, slots, count).view(-1, *blocks.block)
                 return sparse_linear(input, values, blocks, self.bias)
-            return F.linear(input, torch.where(self.weight_mask, self.weight, 0), self.bias)
+            return F.linear(input, hide(self.weight, self.weight_mask, True), self.bias)
         return F.linear(input, self.weight, self.bias)
 
 
 class MaskedConv2d(Masked, nn.Conv2d):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        weight = self.masked_weight() if self._hides() else self.weight
+        weight = hide(self.weight, self.weight_mask, True) if self._hides() else self.weight
         return self._conv_forward(input, weight, self.bias)
 
 

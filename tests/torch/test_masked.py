@@ -121,6 +121,24 @@ def by_hand(layer, mask, x):
     return y, grad * mask
 
 
+def bits():
+    """Where bits stand in for torch.where: the same, to the last one, in every type; and so are its gradients, and theirs."""
+    stays = torch.tensor([[True, False, True], [False, True, False]])
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        x = torch.tensor([[1.5, float("nan"), float("-inf")], [float("inf"), -0.0, -3.0]], dtype=dtype)
+        want = torch.where(stays, x, 0)
+        for view, mask, right in ((x, stays, want), (x.T, stays.T, want.T)):
+            got = view.clone()
+            masked.keep_(got, mask)
+            for y in (got, masked.hide(view, mask)):
+                need(torch.equal(y, right) and torch.equal(y.signbit(), right.signbit()), f"{dtype}: {y}")
+    x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    need(torch.autograd.gradcheck(lambda x: masked.hide(x, stays), x), "gradient")
+    need(torch.autograd.gradgradcheck(lambda x: masked.hide(x, stays) ** 2, x), "gradient of the gradient")
+    many = torch.func.vmap(torch.func.grad(lambda x: (masked.hide(x, stays) ** 2).sum()))(torch.ones(4, 2, 3))
+    need(torch.equal(many, (2.0 * stays).expand(4, 2, 3)), "vmap of grad")
+
+
 def forward_and_gradient():
     for layer, x in layers():
         mask = patterns.mask(layer.weight, "4x1:0.75")
@@ -295,6 +313,7 @@ tests.check("patterns: as a schedule, with equals", as_schedule)
 tests.check("patterns: convolutions", convolutions)
 tests.check("patterns: bad texts and weights", bad_patterns)
 tests.check("masked: forward and gradient", forward_and_gradient)
+tests.check("masked: bits", bits)
 for name, make in OPTIMIZERS.items():
     tests.check(f"masked: pruned weights stay 0, {name}", stays_zero, make)
 tests.check("masked: states, copies, dtypes", states)

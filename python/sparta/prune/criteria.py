@@ -21,7 +21,7 @@ Seen = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class Criterion:
-    """see: what is known of the elements after a step, of what was known, w, g and the momentum."""
+    """see: of what was known of the elements, w, g and the momentum, what is known after a step; it takes the place of what was known."""
 
     see: Seen | None = None
     signed: bool = False  # a block is worth the magnitude of the mean, not the mean of magnitudes
@@ -33,8 +33,8 @@ class Criterion:
 
 CRITERIA: dict[str, Criterion] = {
     "magnitude": Criterion(),
-    "gradient_x_weight": Criterion(lambda s, w, g, m: w * g, signed=True),
-    "snip": Criterion(lambda s, w, g, m: (w * g).abs()),
-    "snip_momentum": Criterion(lambda s, w, g, m: m * s + (w * g).abs()),
-    "movement": Criterion(lambda s, w, g, m: s - w * g),
+    "gradient_x_weight": Criterion(lambda s, w, g, m: torch.mul(w, g, out=s), signed=True),
+    "snip": Criterion(lambda s, w, g, m: torch.mul(w, g, out=s).abs_()),
+    "snip_momentum": Criterion(lambda s, w, g, m: s.mul_(m).add_((w * g).abs_())),
+    "movement": Criterion(lambda s, w, g, m: s.sub_(w * g)),
 }

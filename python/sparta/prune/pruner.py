@@ -30,7 +30,7 @@ import torch
 from torch import nn
 
 from .. import _layers
-from ..masked import Masked, local, mask_, part_of
+from ..masked import Masked, keep_, local, mask_, part_of
 from ..patterns import Pattern
 from ..stages import Report
 from . import schedules
@@ -75,7 +75,9 @@ class _Layer:
 
     def seen(self) -> torch.Tensor | None:
         """The scores, where the weight is now."""
-        return None if self.scores is None else self.scores.to(self.module.weight.device)
+        if self.scores is not None:
+            self.scores = self.scores.to(self.module.weight.device)
+        return self.scores
 
     def apply(self, mask: torch.Tensor, pattern: str | None) -> None:
         dense = self.dense() if self.kept is not None else None
@@ -111,8 +113,9 @@ class _Set:
             missing = next(name for name, x in scores.items() if x is None)
             raise ValueError(f"prune: {missing!r} had no gradient until step {step}, and pruning_type {s.criterion} looks at it; does it train?")
         kept = None if step <= s.regrow_until and s.regrow_until else {layer.name: layer.module.weight_mask for layer in self.layers}
-        for layer in self.layers:
-            if not bool(torch.isfinite(scores[layer.name]).all()):  # type: ignore[arg-type]
+        finite = torch.stack([torch.isfinite(x).all() for x in scores.values()]).tolist()  # type: ignore[arg-type]
+        for layer, sound in zip(self.layers, finite):
+            if not sound:
                 raise ValueError(f"prune: the weight of {layer.name!r} is not finite at step {step}; nothing was pruned")
         least = s.least * sparsity / s.target if s.target else 0.0
         return choose(self.units, scores, kept, criterion, sparsity, s.scope, (least, max(s.most, s.target)))  # type: ignore[arg-type]
@@ -177,7 +180,7 @@ class Pruner:
             for module in layer.modules:
                 grad = module.weight.grad
                 if grad is not None:
-                    local(grad).masked_fill_(part_of(~module.weight_mask, grad), 0)
+                    keep_(local(grad), part_of(module.weight_mask, grad))
 
     @torch.no_grad()
     def group_lasso_regularize(self, alpha: float | None = None) -> None:
@@ -387,7 +390,8 @@ class Pruner:
 
     def state_dict(self) -> dict[str, Any]:
         """Beside those of the model (which has the masks) and of the optimizer: all that a run needs to go on as if it had not stopped."""
-        layers = {layer.name: {"scores": layer.scores, "kept": layer.kept} for layer in self._all()}
+        copied = lambda x: None if x is None else x.clone()  # scores change in place
+        layers = {layer.name: {"scores": copied(layer.scores), "kept": copied(layer.kept)} for layer in self._all()}
         return {"version": 1, "step": self.step, "began": self._began, "layers": layers, "patterns": self._patterns}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -410,7 +414,8 @@ class Pruner:
         self.step, self._began = int(state["step"]), int(state["began"])
         for name, layer in mine.items():
             saved = state["layers"][name]
-            layer.scores, layer.kept = (None if x is None else x.to(layer.module.weight.device) for x in (saved["scores"], saved["kept"]))
+            device = layer.module.weight.device
+            layer.scores, layer.kept = (None if x is None else x.to(device, copy=True) for x in (saved["scores"], saved["kept"]))
         self._open()
 
 
