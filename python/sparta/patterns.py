@@ -159,8 +159,16 @@ class Pattern:
     def sizes(self, shape: tuple[int, ...] | torch.Size) -> torch.Tensor:
         """How many elements each block of a weight of this shape has; at the edges fewer."""
         size = (shape[0], shape[1], math.prod(shape[2:]))
-        rows, cols, places = (torch.tensor([min(b, n - i) for i in range(0, n, b)], dtype=torch.float64) for b, n in zip(self._block(size), size))
+        rows, cols, places = (_lengths(n, b) for b, n in zip(self._block(size), size))
         return rows[:, None, None] * cols[None, :, None] * places
+
+    def any(self, mask: torch.Tensor) -> torch.Tensor:
+        """Of which blocks a mask has something; not for n:m."""
+        seen = mask.reshape(mask.shape[0], mask.shape[1], -1)
+        first, *rest = _tiles(seen, self._block(seen.shape)).unbind(-1)
+        for element in rest:
+            first = first | element
+        return first
 
     def spread(self, blocks: torch.Tensor, shape: tuple[int, ...] | torch.Size) -> torch.Tensor:
         """What is said of each block, said of each element of a weight of this shape."""
@@ -198,6 +206,13 @@ def _tiles(x: torch.Tensor, block) -> torch.Tensor:
     return x.permute(0, 2, 4, 1, 3, 5).flatten(3)
 
 
+def _lengths(size: int, block: int) -> torch.Tensor:
+    """Of the blocks side by side."""
+    lengths = torch.full((-(-size // block),), float(block), dtype=torch.float64)
+    lengths[-1:] -= -size % block
+    return lengths
+
+
 def needed(count: int, sparsity: float) -> int:
     """Elements that must go; rounding of the product must not ask for one more."""
     return max(0, min(math.ceil(sparsity * count - count * 1e-12 - 1e-9), count))
@@ -208,10 +223,11 @@ def largest(scores: torch.Tensor, weights: torch.Tensor, need: int) -> torch.Ten
     flat, each = scores.flatten(), weights.flatten()
     if need <= 0 or not len(flat):
         return torch.ones(scores.shape, dtype=torch.bool, device=scores.device)
-    if bool((each == each[0]).all()):
-        # The k-th lowest is found without sorting; of its equals the first go.
-        count = min(math.ceil(need / float(each[0])), len(flat))
-        last = torch.kthvalue(flat, count).values
+    least, most = torch.stack(torch.aminmax(each)).tolist()
+    if least == most:
+        # The k-th lowest is found without sorting where that is faster: a GPU looks for one with few of its cores. Of its equals the first go.
+        count = min(math.ceil(need / least), len(flat))
+        last = torch.sort(flat).values[count - 1] if flat.is_cuda else torch.kthvalue(flat, count).values
         equal = flat == last
         stays = (flat > last) | (equal & (equal.cumsum(0) > count - (flat < last).sum()))
         return stays.reshape(scores.shape)

@@ -33,6 +33,10 @@ class Unit:
     def blocks(self, scores: Scores) -> tuple[torch.Tensor, torch.Tensor]:
         return self.pattern.blocks(scores[self.name])
 
+    def any(self, kept: Scores) -> torch.Tensor:
+        """Of which blocks something is there."""
+        return self.pattern.any(kept[self.name])
+
     def sizes(self) -> torch.Tensor:
         return self.pattern.sizes(self.shapes[self.name])
 
@@ -62,6 +66,9 @@ class Heads(Unit):
     def blocks(self, scores: Scores) -> tuple[torch.Tensor, torch.Tensor]:
         whole = torch.cat([self._split(name, scores[name].double()) for name in self.shapes], 1)
         return whole.mean(1), self.sizes().to(whole)
+
+    def any(self, kept: Scores) -> torch.Tensor:
+        return torch.stack([self._split(name, kept[name]).any(1) for name in self.shapes]).any(0)
 
     def sizes(self) -> torch.Tensor:
         return torch.full((self.heads,), self.elements / self.heads, dtype=torch.float64)
@@ -136,8 +143,7 @@ def _sides(units: list[Unit], scores: Scores, kept: Scores | None, criterion: Cr
             score = score.abs()
         if kept is not None:
             # What went stays away: it is worth less than anything.
-            gone = unit.blocks({name: kept[name].double() for name in unit.shapes})[0] == 0
-            score = score.masked_fill(gone, -math.inf)
+            score = score.masked_fill(~unit.any(kept), -math.inf)
         sides.append(_Side(unit, score.flatten(), weight.flatten(), score.shape))
     return sides
 
@@ -145,16 +151,13 @@ def _sides(units: list[Unit], scores: Scores, kept: Scores | None, criterion: Cr
 def _bound(side: _Side, least: float, most: float) -> tuple[torch.Tensor, float]:
     """Its scores with what must go first and what must stay last, and how many elements may go: up to the block with which
     the bound is met, as a share is met elsewhere. At least one block stays."""
-    order = torch.sort(side.score, stable=True).indices
-    upto = side.weight[order].cumsum(0)
-    before = upto - side.weight[order]
-    must = before < needed(side.unit.elements, least)
-    may = before < needed(side.unit.elements, most)
-    may[-1:] = False
-    score = side.score.clone()
-    score[order[must & may]] = -math.inf
-    score[order[~may]] = math.inf
-    return score, float(side.weight[order][may].sum())
+    stays = largest(side.score, side.weight, needed(side.unit.elements, most))
+    if not bool(stays.any()):
+        stays[(side.score == side.score.amax()).nonzero()[-1]] = True
+    score = side.score
+    if needed(side.unit.elements, least):
+        score = torch.where(largest(score, side.weight, needed(side.unit.elements, least)), score, -math.inf)
+    return score.masked_fill(stays, math.inf), float(torch.where(stays, 0, side.weight).sum())
 
 
 def choose(
@@ -205,8 +208,8 @@ def _pick(sides: list[_Side], sparsity: float, scope: str, bounds: tuple[float, 
 
 
 def _not_empty(sides: list[_Side], parts: list[torch.Tensor], sparsity: float) -> None:
-    for side, part in zip(sides, parts):
-        if not bool(part.any()):
+    for side, part, any_ in zip(sides, parts, torch.stack([part.any() for part in parts]).tolist()):
+        if not any_:
             shape = "x".join(map(str, next(iter(side.unit.shapes.values()))))
             raise ValueError(
                 f"prune: {side.unit.name!r} ({shape}, {len(part)} blocks of {side.unit.pattern}) would become empty at sparsity {sparsity:.4g}; "
