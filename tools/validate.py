@@ -13,8 +13,9 @@ its answers'). The recipe of a row is the one with the best mean accuracy on the
 begin with the dense model, see 256 rows, and train no more.
 
 MiniLM comes trained, so that it is the dense model as it is. It is pruned while it learns to have the states that the dense one has after each
-layer. What must hold is the accuracy of a linear probe (which language are the names of?) that was fitted to the embeddings of the dense model and
-is left as it is.
+layer, and its embeddings, on sentences of training and on others that nobody asks of. What must hold is the accuracy of a linear probe (which
+language are the names of?) that was fitted to the embeddings of the dense model and is left as it is; distilled: the answers that it gives of the
+dense model's embeddings are learned, too.
 
 Speed is the package of the pruned model against that of the dense one, on one thread, in turns in one process, the best of many runs.
 """
@@ -52,7 +53,9 @@ IMAGES = ("2x1:0.7", "4x1:0.8", "4x1:0.9", "1x1:0.9", "2:4", "2:4@out")
 TEXT = ("4x1:0.8", "4x1:0.9", "2:4", "16x4:0.85")
 ONE_SHOT = tuple(f"{method} {pattern}" for pattern in ("2:4", "1x1:0.5") for method in ("magnitude", "wanda", "sparsegpt"))
 SEEN = 256  # rows that one-shot methods see
-SWAPPED = 0.1  # of the words of a sentence, while MiniLM learns
+SWAPPED = 0.3  # of the words of a sentence at most, while MiniLM learns
+WIDTHS = (16, 24, 32)  # sentences as long as one of these are learned from together: most are short
+EMBEDDING, ANSWERS = 5.0, 0.5  # of the loss, beside the states
 SHARES = (0.65, 0.1)  # of training and validation; the rest is the test's
 
 
@@ -88,7 +91,7 @@ TASKS = {
     "ResNet on MNIST": Task("mnist", lambda _: resnet(2), 12, 2e-3, IMAGES + ONE_SHOT, ("0", "7"), 32, large=True, updates=25),
     "DLRM on diamonds": Task("diamonds", lambda _: Recommender(), 4, 2e-3, ("16x4:0.85", *ONE_SHOT), ("bottom.0", "top.4"), 2048, 128),
     "character transformer on names": Task("names", lambda _: Letters(), 15, 5e-4, (*TEXT, "heads:0.5", *ONE_SHOT), ("head",), 32, 128, True, 25),
-    "MiniLM on sentences": Task("sentences", minilm, 6, 4e-4, TEXT + ONE_SHOT, (), 32, 128, True, 25),
+    "MiniLM on sentences": Task("sentences", minilm, 6, 8e-4, TEXT + ONE_SHOT, (), 32, 256, True, 50),
 }
 
 
@@ -100,8 +103,8 @@ def groups(pattern):
 def recipes(task, pattern):
     if pattern in ONE_SHOT:
         return ("one-shot",)
-    scopes = ("local",) if groups(pattern) else ("local", "global")
-    return scopes if task.sentences else (*scopes, *(f"{scope} distilled" for scope in scopes))
+    scopes = ("local",) if groups(pattern) or task.sentences else ("local", "global")  # MiniLM's embeddings go farther away globally
+    return *scopes, *(f"{scope} distilled" for scope in scopes)
 
 
 # ---------------------------------------------------------------- data
@@ -109,13 +112,13 @@ KINDS = {"digits": "f", "mnist": "f", "names": "i", "diamonds": "fi", "sentences
 
 
 def prepared(task, folder, seed, device, quick=False):
-    """((inputs), labels) of training, validation and test."""
+    """((inputs), labels) of training, validation and test; of sentences then those that nobody asks of."""
     arrays = validate_data.load(folder, task.data)
     x = [torch.from_numpy(arrays[key].astype(np.float32 if kind == "f" else np.int64)) for key, kind in zip(("x", "x1"), KINDS[task.data])]
     x = [part / float(arrays["most"]) for part in x] if "most" in arrays else x
     y = torch.from_numpy(arrays["y"].astype(np.int64))
     if "part" in arrays:
-        rows = [torch.from_numpy(np.flatnonzero(arrays["part"] == i)) for i in range(3)]
+        rows = [torch.from_numpy(np.flatnonzero(arrays["part"] == i)) for i in range(4)]
     else:
         cuts = [int(share * len(y)) for share in SHARES]
         rows = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed)).split([*cuts, len(y) - sum(cuts)])
@@ -143,22 +146,18 @@ def config(task, pattern, recipe, steps):
 def train(task, model, fit, epochs, seed, pattern="", recipe="", teacher=None):
     """Dense, or to a pattern."""
     torch.manual_seed(seed)
-    (x, y), parameters = fit, [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, task.rate, weight_decay=0.01)
+    x, y = fit
     steps = epochs * -(-len(y) // task.batch)
-    later = torch.optim.lr_scheduler.OneCycleLR(optimizer, task.rate, total_steps=steps, pct_start=0.2)
+    optimizer, later = optimizers(task, model, steps)
     said = config(task, pattern, recipe, steps) if pattern else {}
     pruner = sparta.prune.prepare_pruning(model, said, optimizer, teacher if "distillation" in said else None) if pattern else None
     model.train()
     for _ in range(epochs):
         for rows in torch.randperm(len(y), device=y.device).split(task.batch):
             optimizer.zero_grad()
-            if task.sentences:
-                loss = same_states(model, teacher, *swapped(x[0][rows], x[1][rows], len(model.word.weight)))
-            else:
-                out = call(model, x, rows)
-                loss = F.cross_entropy(out, y[rows])
-                loss = pruner.distill(loss, out) if "distillation" in said else loss
+            out = call(model, x, rows)
+            loss = F.cross_entropy(out, y[rows])
+            loss = pruner.distill(loss, out) if "distillation" in said else loss
             loss.backward()
             optimizer.step()
             later.step()
@@ -167,19 +166,98 @@ def train(task, model, fit, epochs, seed, pattern="", recipe="", teacher=None):
     return model.eval()
 
 
+def optimizers(task, model, steps, fused=None):
+    """With a rate that rises over a fifth of the steps and then falls to 0."""
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], task.rate, weight_decay=0.01, fused=fused)
+    return optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, task.rate, total_steps=steps, pct_start=0.2)
+
+
+# ---------------------------------------------------------------- learning from a model that is there
+def learn(task, model, parts, epochs, seed, pattern, recipe, teacher, probe):
+    """MiniLM, pruned while it learns to be as the dense one."""
+    torch.manual_seed(seed)
+    ids, mask = (torch.cat([parts[0][0][i], parts[3][0][i]]) for i in range(2))
+    all_ = [b for _ in range(epochs) for b in batches(mask.sum(1), task.batch)]
+    optimizer, later = optimizers(task, model, len(all_), True if ids.is_cuda else None)
+    said = {k: v for k, v in config(task, pattern, recipe, len(all_)).items() if k != "distillation"}
+    pruner = sparta.prune.prepare_pruning(model, said, optimizer)
+    model.train()
+    gradient = Gradient(model, lambda *batch: apart(model, teacher, probe if "distilled" in recipe else None, *batch))
+    for width, rows in all_:
+        gradient(*swapped(ids[rows, :width], mask[rows, :width], len(model.word.weight)))
+        nn.utils.clip_grad_norm_(gradient.parameters, 1.0)
+        optimizer.step()
+        later.step()
+    pruner.on_train_end()
+    return model.eval()
+
+
+def batches(lengths, size):
+    """(width, rows) of an epoch: whole batches of sentences of about one length, in any order."""
+    made, before = [], 0
+    for width in WIDTHS:
+        rows = ((lengths > before) & (lengths <= width)).nonzero()[:, 0]
+        before = width
+        each = min(size, len(rows))
+        made += [(width, b) for b in rows[torch.randperm(len(rows), device=rows.device)].split(each or 1) if len(b) == each]
+    return [made[i] for i in torch.randperm(len(made)).tolist()]
+
+
+class Gradient:
+    """The gradient of a loss of a batch. On a GPU what runs is recorded once for each shape and played again: these kernels are short, and to start
+    them from Python takes longer than they do. Masks and weights change in place, so that recordings see them."""
+
+    def __init__(self, model, loss):
+        self.loss, self.recorded = loss, {}
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        for p in self.parameters:
+            p.grad = torch.zeros_like(p)
+
+    def __call__(self, *batch):
+        if not batch[0].is_cuda:
+            return self.compute(batch)
+        if batch[0].shape not in self.recorded:
+            self.recorded[batch[0].shape] = self.record([part.clone() for part in batch])
+        held, graph = self.recorded[batch[0].shape]
+        for mine, part in zip(held, batch):
+            mine.copy_(part)
+        graph.replay()
+
+    def compute(self, batch):
+        torch._foreach_zero_([p.grad for p in self.parameters])
+        self.loss(*batch).backward()
+
+    def record(self, batch):
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):  # what is made by the first runs is not to be recorded
+                self.compute(batch)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.compute(batch)
+        return batch, graph
+
+
 def swapped(ids, mask, words):
     """Some words, each another: the dense model has an answer to any text, and names that nobody trained on have words that are rare."""
-    other = torch.rand(mask.shape, device=mask.device) < SWAPPED
+    other = torch.rand(mask.shape, device=mask.device) < SWAPPED * torch.rand(len(mask), 1, device=mask.device)
     return torch.where(other & (mask > 0), torch.randint_like(ids, words), ids), mask
 
 
-def same_states(model, teacher, ids, mask):
-    """How far the states after each layer are from the dense model's, in shares of their variance, and the embeddings by their angle."""
+def apart(model, teacher, probe, ids, mask):
+    """How far the states after each layer are from the dense model's, in shares of their squares, the embeddings by their angle, and with a probe what
+    it says of them."""
     with torch.no_grad():
         wanted = teacher.states(ids, mask)
     mine, words = model.states(ids, mask), mask[:, :, None]
-    apart = sum(((a - b).square() * words).sum() / (b.square() * words).sum() for a, b in zip(mine, wanted)) / len(mine)
-    return apart + (1 - (model.pool(mine[-1], mask) * model.pool(wanted[-1], mask)).sum(1)).mean()
+    states = sum(((a - b).square() * words).sum() / (b.square() * words).sum() for a, b in zip(mine, wanted)) / len(mine)
+    a, b = model.pool(mine[-1], mask), model.pool(wanted[-1], mask)
+    loss = states + EMBEDDING * (1 - (a * b).sum(1).mean())
+    if probe is None:
+        return loss
+    return loss + ANSWERS * F.kl_div(probe(a).log_softmax(1), probe(b).log_softmax(1), reduction="batchmean", log_target=True)
 
 
 def fitted(embed, y):
@@ -212,7 +290,11 @@ def judged(model, parts, probe=None):
 
 
 # ---------------------------------------------------------------- jobs: what a process does, and says in a row
-Options = collections.namedtuple("Options", "data work device quick")
+Options = collections.namedtuple("Options", "data work device quick epochs")
+
+
+def epochs_of(task, o):
+    return 1 if o.quick else o.epochs or task.epochs
 
 
 def slug(*words):
@@ -221,7 +303,7 @@ def slug(*words):
 
 def begin(name, seed, o):
     """The dense model, and what pruned ones begin with, into the folder."""
-    task, epochs = TASKS[name], 1 if o.quick else TASKS[name].epochs
+    task, epochs = TASKS[name], epochs_of(TASKS[name], o)
     parts = prepared(task, o.data, seed, o.device, o.quick)
     torch.manual_seed(seed)
     first = task.make(o.data).to(o.device).eval()
@@ -252,19 +334,22 @@ def fresh(task, state, o):
 
 def row(name, seed, pattern, recipe, o):
     """One pruned model."""
-    task, epochs = TASKS[name], 1 if o.quick else TASKS[name].epochs
+    task, epochs = TASKS[name], epochs_of(TASKS[name], o)
     parts = prepared(task, o.data, seed, o.device, o.quick)
     states = torch.load(base_path(o, name, seed), map_location=o.device, weights_only=True)
     dense, probe, said = fresh(task, states["dense"], o), None, {}
     if states["probe"]:
         probe = nn.Linear(states["probe"]["weight"].shape[1], len(states["probe"]["bias"])).to(o.device)
         probe.load_state_dict(states["probe"])
+        probe.requires_grad_(False)
     if pattern in ONE_SHOT:
         model = fresh(task, states["dense"], o)
         try:
             said["error"] = one_shot(task, model, pattern, parts[0], seed)
         except ValueError as error:
             return {"refused": str(error)}
+    elif task.sentences:
+        model = learn(task, fresh(task, states["first"], o), parts, epochs, 1000 + seed, pattern, recipe, dense, probe)
     else:
         model = train(task, fresh(task, states["first"], o), parts[0], epochs, 1000 + seed, pattern, recipe, dense)
     if seed == 0:
@@ -317,11 +402,11 @@ class Kept:
         print("  ".join(f"{v:.4f}" if isinstance(v, float) else str(v) for v in r.values()), flush=True)
 
 
-def wanted(names, repeats):
+def wanted(names, args):
     """Beginnings, and for each what follows."""
     for name in sorted(names, key=lambda n: not TASKS[n].large):
-        for seed in range(repeats):
-            yield (name, seed), [(name, seed, p, r) for p in TASKS[name].patterns for r in recipes(TASKS[name], p)]
+        for seed in range(args.repeats):
+            yield (name, seed), [(name, seed, p, r) for p in TASKS[name].patterns for r in recipes(TASKS[name], p) if re.search(args.recipe, r)]
 
 
 def train_all(names, o, kept, args):
@@ -332,13 +417,13 @@ def train_all(names, o, kept, args):
         def submit(what, name, seed, pattern, recipe, then=()):
             open_[pool.submit(job, what, name, seed, pattern, recipe, o)] = then
 
-        for (name, seed), rows in wanted(names, args.repeats):
+        for (name, seed), rows in wanted(names, args):
             rows = [r for r in rows if (name, r[2], r[3], seed) not in kept.done]
             if os.path.exists(base_path(o, name, seed)) and (name, "dense", "dense", seed) in kept.done:
                 for r in rows:
                     submit("row", *r)
             elif rows:  # a dense model of its own: what began with another is done again
-                submit("begin", name, seed, "dense", "dense", [r for _, all_ in wanted([name], args.repeats) for r in all_ if r[1] == seed])
+                submit("begin", name, seed, "dense", "dense", [r for _, all_ in wanted([name], args) for r in all_ if r[1] == seed])
         while open_:
             for done in futures.wait(open_, timeout=min(max(end - time.monotonic(), 0.1), 60), return_when=futures.FIRST_COMPLETED).done:
                 then = open_.pop(done)
@@ -420,6 +505,8 @@ def arguments():
     parser.add_argument("--work", default=folder, metavar="DIR", help="models on their way; for --time those of seed 0")
     parser.add_argument("--json", default="", help="the file of rows (WORK/results.jsonl)")
     parser.add_argument("--only", default="", help="tasks whose name has this")
+    parser.add_argument("--recipe", default="", help="recipes in which this is found, e.g. 'distilled|one-shot'")
+    parser.add_argument("--epochs", type=int, default=0, help="in place of the tasks' own")
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="for large models")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes that train")
     parser.add_argument("--repeats", type=int, default=3, help="seeds")
@@ -455,7 +542,7 @@ def main():
     device = ("cuda" if torch.cuda.is_available() else "cpu") if args.device == "auto" else args.device
     args.work, args.repeats = (os.path.join(args.work, "quick"), 1) if args.quick else (args.work, args.repeats)
     os.makedirs(args.work, exist_ok=True)
-    o, kept = Options(args.data, args.work, device, args.quick), Kept(args.json or os.path.join(args.work, "results.jsonl"))
+    o, kept = Options(args.data, args.work, device, args.quick, args.epochs), Kept(args.json or os.path.join(args.work, "results.jsonl"))
     if args.time:
         time_all(names, o, kept, args.seconds)
         return 0

