@@ -200,6 +200,22 @@ static sparta_status check_pieces(const work *w, int at)
     return SPARTA_OK;
 }
 
+/* Several positions of the result at a time: one loop is inside of theirs, in vectors, and summed. */
+static const char *jam_refused(const sp_special *s, const sp_special_nest *n, int at)
+{
+    const sp_special_loop *l = &n->loop[at], *k = l + 1;
+    if (s->statement[n->statement].reduce != SP_NEST_sum) return "the statement takes no sum";
+    if (at + 2 != n->loops || k->bind != SP_BIND_VECTOR || sp_special_in_result(s, n, k->digit.index) ||
+        l->digit.index < 0)
+        return "its positions are the result's, and what is inside of it is not one sum, in vectors";
+    if (l->range || l->positions || l->threads || l->caches || k->caches || k->threads ||
+        sp_special_cutter(n, at) >= 0 || sp_special_runs(n, at))
+        return "it is cut, shared or has a tile, or its coordinates come again";
+    if (n->use[l->use].format->level[l->level].kind == SP_LEVEL_BITMAP)
+        return "bits are found one after the other";
+    return NULL;
+}
+
 /* Each loop over positions inside of those that say where they begin. */
 static sparta_status check_order(const work *w)
 {
@@ -230,6 +246,8 @@ static sparta_status check_order(const work *w)
                     REFUSE(w, "%s is in vectors and %s, a part of the same index, would be inside of it",
                            l->name, n->loop[k].name);
         SP_TRY(check_tiles(w, i));
+        if (l->together && jam_refused(w->s, n, i))
+            REFUSE(w, "%s goes over several positions at a time, and %s", l->name, jam_refused(w->s, n, i));
         if (l->apart) {
             const char *refused = apart_refused(w->s, n, i);
             if (refused) REFUSE(w, "%s would be computed first, and %s", l->name, refused);
@@ -619,10 +637,26 @@ static sparta_status apply_vectorize(work *w)
     return status;
 }
 
+/* Positions that the result has, each with sums of its own in what is inside. */
+static sparta_status jam_positions(work *w, int at, int64_t turns)
+{
+    sp_special_loop *l = &w->n->loop[at];
+    const char *refused = jam_refused(w->s, w->n, at);
+    if (refused) REFUSE(w, "%s", refused);
+    if (l->together) REFUSE(w, "%s is bound already", l->name);
+    l->together = (int)turns;
+    return SPARTA_OK;
+}
+
 static sparta_status unroll_positions(work *w, int at)
 {
     int64_t turns = 4;
     sp_special_loop *l = &w->n->loop[at];
+    if (l->over == SP_OVER_SEGMENT && at + 1 < w->n->loops && l->bind == SP_BIND_SERIAL &&
+        l->digit.index >= 0 && sp_special_in_result(w->s, w->n, l->digit.index)) {
+        if (w->step->n > 1) SP_TRY(number(w, w->step->arg[1], 2, SP_SPECIAL_VECTORS, &turns));
+        return jam_positions(w, at, turns);
+    }
     const char *refused = turns_refused(w->s, w->n, at);
     if (refused) REFUSE(w, "%s", refused);
     if (l->bind != SP_BIND_SERIAL || l->threads || l->caches) REFUSE(w, "%s is bound already", l->name);
@@ -1256,6 +1290,45 @@ static sparta_status say_turns(const sp_special *s, const sp_special_nest *n, sp
     return out->status;
 }
 
+/* Lanes of one sum inside of positions that the result has: several positions at a time share what they load and how lanes are added up, and what does not depend on the
+ * sum is multiplied once. *at -1: it is something else. */
+enum { TOGETHER = 4 };
+static sparta_status find_together(const sp_special *s, const sp_special_nest *n, int vector,
+                                   const char *so_far, int *at, bool *apart)
+{
+    sp_special_nest tried = *n;
+    sp_special unchanged = *s;
+    char lanes[40];
+    snprintf(lanes, sizeof lanes, "vectorize(%s)", n->loop[vector].name);
+    SP_TRY(sp_special_apply(&unchanged, &tried, so_far));
+    SP_TRY(sp_special_apply(&unchanged, &tried, lanes));
+    const int positions = tried.loops - 2;
+    *at = -1;
+    if (positions < 0 || tried.loop[positions].over != SP_OVER_SEGMENT ||
+        !sp_special_in_result(s, &tried, tried.loop[positions].digit.index) ||
+        jam_refused(s, &tried, positions))
+        return SPARTA_OK;
+    *apart = !apart_refused(s, &tried, positions + 1);
+    for (*at = 0; strcmp(n->loop[*at].name, tried.loop[positions].name);) ++*at;
+    return SPARTA_OK;
+}
+
+/* Lanes of a sum, innermost. */
+static sparta_status say_sum(const sp_special *s, const sp_special_nest *n, int vector, sp_target target,
+                             sp_text *out)
+{
+    const char *k = n->loop[vector].name;
+    bool apart = false;
+    int at;
+    SP_TRY(out->status);
+    SP_TRY(find_together(s, n, vector, sp_text_str(out), &at, &apart));
+    sp_text_printf(out, "; vectorize(%s,%d)", k,
+                   vectors_at_once(s, n, vector, target, at < 0 ? 2 : 2 * TOGETHER));
+    if (at >= 0 && apart) sp_text_printf(out, "; precompute(%s)", k);
+    if (at >= 0) sp_text_printf(out, "; unroll(%s,%d)", n->loop[at].name, TOGETHER);
+    return out->status;
+}
+
 static sparta_status say_default(const sp_special *s, const sp_special_nest *n, sp_target target,
                                  sp_text *out)
 {
@@ -1306,9 +1379,11 @@ static sparta_status say_default(const sp_special *s, const sp_special_nest *n, 
         for (int i = 0; i < n->loops; i++)
             if (unrolled[i] && sp_special_in_result(s, n, n->loop[i].digit.index) == pass) say(&o, i);
     if (o.count) sp_text_printf(out, ")");
-    if (vector >= 0)
+    if (along)
         sp_text_printf(out, "; vectorize(%s,%d)", n->loop[vector].name,
-                       vectors_at_once(s, n, vector, target, along ? (int)rows : 2));
+                       vectors_at_once(s, n, vector, target, (int)rows));
+    else if (vector >= 0)
+        SP_TRY(say_sum(s, n, vector, target, out));
     else
         SP_TRY(say_turns(s, n, target, out));
     for (int i = n->loops - 1; i >= 0; i--)

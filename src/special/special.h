@@ -114,8 +114,9 @@ typedef struct sp_special_loop {
     bool threads;         /* and its steps are shared out among threads, */
     bool
         temporaries; /* each with a result of its own, since two would add to one element; these are added up at the end */
-    int vectors; /* bound to VECTOR: how many at once; UNROLL of positions: how many of them */
-    bool gather; /* UNROLL of positions: LANES of them at a time, the other operands gathered */
+    int vectors;  /* bound to VECTOR: how many at once; UNROLL of positions: how many of them */
+    bool gather;  /* UNROLL of positions: LANES of them at a time, the other operands gathered */
+    int together; /* SEGMENT that the result has: so many of its positions at a time, each with sums of its own in the loop in vectors inside of it; 0: one */
     bool
         apart; /* the sum of what is inside is computed first, then multiplied by the factors that are known outside */
     unsigned

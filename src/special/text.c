@@ -93,7 +93,7 @@ static int sums(const writer *w)
     int64_t n = 1;
     for (int l = 0; l < w->n->loops; l++)
         if (w->n->loop[l].bind == SP_BIND_UNROLL && !summed(w->s, w->n, l))
-            n *= sp_special_steps(w->n, &w->n->loop[l]);
+            n *= w->n->loop[l].together ? w->n->loop[l].together : sp_special_steps(w->n, &w->n->loop[l]);
     return (int)n;
 }
 
@@ -108,7 +108,7 @@ static int vector_loop(const sp_special_nest *n)
 static int turns_loop(const sp_special_nest *n)
 {
     const sp_special_loop *l = n->loops ? &n->loop[n->loops - 1] : NULL;
-    return l && l->over == SP_OVER_SEGMENT && l->bind == SP_BIND_UNROLL ? n->loops - 1 : -1;
+    return l && l->over == SP_OVER_SEGMENT && l->bind == SP_BIND_UNROLL && !l->together ? n->loops - 1 : -1;
 }
 
 static int sum_vectors(const writer *w)
@@ -158,8 +158,10 @@ static void take_part(const writer *w, int t, const char *begin, sp_text *e)
                        name);
     }
     if (tests) sp_text_printf(e, in_vectors ? ", " : " ? ");
+    writer as = *w;
+    if (w->scheduled) as.n = w->scheduled;
     if (w->apart >= 0)
-        sp_write_product(w, w->apart, false, t, e);
+        sp_write_product(&as, w->apart, false, t, e);
     else
         sp_write_expression(w, w->n->root, t, e);
     if (tests) sp_text_printf(e, in_vectors ? ", splat(%s))" : " : %s", begin);
@@ -264,6 +266,7 @@ static void store_all(const writer *from, int at, int nest_stores)
 
 /* ------------------------------------------------------------------ loops */
 static void walk(const writer *from, int at);
+static void declare_sums(const writer *w, const char *name);
 
 /* What is inside of the one loop of nests that are one function, nest by nest; the first has begun already. */
 static void each_nest(const writer *in)
@@ -714,6 +717,144 @@ static void begin_cursors(writer *w, int at)
     }
 }
 
+/* ------------------------------------------------------------------ positions together */
+/* Positions next, next + 1, ..., each a block in the loop in vectors that stands around them now. */
+static void each_together(const writer *from, int at, const char *q, const char *coordinate)
+{
+    for (int t = 0; t < from->n->loop[at].together; t++) {
+        writer w = *from;
+        w.opened = 0;
+        w.copy = t;
+        sp_write_block(&w);
+        LINE(&w, t ? "const long %s = next + %d;" : "const long %s = next;", q, t);
+        at_position(&w, at, q, coordinate);
+    }
+}
+
+/* The sum of position t, across lanes; four of them at once where they are. */
+static void sum_together(const writer *w, const char *name, int t, bool fours, char out[96])
+{
+    const int vectors = sum_vectors(w);
+    size_t used = 0;
+    if (fours) {
+        snprintf(out, 96, "sums%d[%d]", t / 4, t % 4);
+        return;
+    }
+    used += (size_t)snprintf(out, 96, "sum_vec(");
+    for (int v = 0; v < vectors && used < 90; v++)
+        used += (size_t)snprintf(out + used, 96 - used, "%s%s%d_%d", v ? " + " : "", name, t, v);
+    snprintf(out + used, 96 - used, ")");
+}
+
+static void sum_fours(writer *w, const char *name, int n)
+{
+    for (int g = 0; g < n / 4; g++) {
+        sp_text_printf(w->out, "%*sconst four sums%d = sum_four(", 4 * w->indent, "", g);
+        for (int t = 4 * g; t < 4 * g + 4; t++)
+            for (int v = 0; v < sum_vectors(w); v++)
+                sp_text_printf(w->out, "%s%s%d_%d", v ? " + " : t > 4 * g ? ", " : "", name, t, v);
+        sp_text_printf(w->out, ");\n");
+    }
+}
+
+/* Each sum to its place, by the factors that do not depend on what was summed over. */
+static void store_together(const writer *from, int at, const char *q, const char *coordinate,
+                           const char *name)
+{
+    const bool stores = sp_special_stores(from->s, from->number), apart = from->n->loop[at + 1].apart;
+    const int n = from->n->loop[at].together;
+    for (int t = 0; t < n; t++) {
+        writer w = *from;
+        const sp_special_loop *l = &w.n->loop[at];
+        char c[160], sum[96], result[48], place[64];
+        sp_text e;
+        w.opened = 0;
+        sp_write_block(&w);
+        LINE(&w, t ? "const long %s = next + %d;" : "const long %s = next;", q, t);
+        sp_write_coordinate(&w, l->use, l->level, w.at[l->use], q, c);
+        LINE(&w, "const long %s = %s;", coordinate, c);
+        snprintf(w.at[l->use], sizeof w.at[0], "%s", q);
+        w.levels[l->use] = l->level + 1;
+        w.bound[at] = true, w.last = at;
+        for (int u = 0; u < w.n->uses; u++) w.loaded[u] |= !apart;
+        sp_write_settle(&w, -1);
+        sp_write_guard_result(&w);
+        sp_write_settle(&w, sp_write_result_use(&w));
+        sp_write_name(&w, w.n->uses - 1, result);
+        sp_write_result_place(&w, place);
+        sum_together(&w, name, t, n % 4 == 0, sum);
+        sp_text_init(&e, w.out->cx);
+        if (apart) sp_write_product(&w, at + 1, true, 0, &e);
+        LINE(&w, apart ? "%s_values[%s] %s %s * %s[0];" : "%s_values[%s] %s %s;", result, place,
+             stores                   ? w.n->negative && apart ? "= -" : "="
+             : w.n->negative && apart ? "-="
+                                      : "+=",
+             sum, sp_text_str(&e));
+        if (e.status && !w.out->status) w.out->status = e.status;
+        sp_text_free(&e);
+        sp_write_close(&w);
+    }
+}
+
+static bool reads(const sp_special *s, int node, int access)
+{
+    const sp_special_node *t = &s->node[node];
+    if (t->kind == SP_TREE_ACCESS) return t->at == access;
+    for (int i = 0; t->kind == SP_TREE_WORD && i < t->n; i++)
+        if (reads(s, t->arg[i], access)) return true;
+    return false;
+}
+
+/* What has its part only when all are summed is not loaded before. */
+static void leave_out(writer *w, const sp_special_nest *scheduled, int loop)
+{
+    int node[SP_SPECIAL_NODES];
+    const int n = sp_special_factors(w->s, scheduled, loop, false, node);
+    for (int u = 0; u + 1 < scheduled->uses; u++) {
+        bool inside = false;
+        for (int i = 0; i < n; i++) inside |= reads(w->s, node[i], scheduled->use[u].access);
+        w->loaded[u] |= !inside;
+    }
+}
+
+/* Several positions at a time, each with sums of its own: what does not depend on them is loaded once for all. The loop in vectors stands around them; then those that
+ * are left, one by one as they were scheduled. */
+static void positions_together(const writer *from, int at, const char *first, const char *last, const char *q,
+                               const char *coordinate)
+{
+    const int n = from->n->loop[at].together;
+    const bool apart = from->n->loop[at + 1].apart;
+    const char *name = apart ? "part" : "sum";
+    sp_special_nest turned = *from->n;
+    writer w = *from, left = *from;
+    turned.loop[at] = from->n->loop[at + 1];
+    turned.loop[at + 1] = from->n->loop[at];
+    turned.loop[at].apart = false;
+    turned.loop[at + 1].bind = SP_BIND_UNROLL;
+    LINE(&w, "long next = %s;", first);
+    LINE(&w, "const long end%d = %s;", at, last);
+    w.opened = 0;
+    OPEN(&w, "for (; next + %d <= end%d; next += %d)", n, at, n);
+    writer in = w;
+    in.n = &turned;
+    in.scheduled = from->n;
+    in.summing = true;
+    in.opened = 0;
+    if (apart) {
+        in.apart = at + 1;
+        leave_out(&in, from->n, at + 1);
+    }
+    declare_sums(&in, name);
+    walk(&in, at);
+    if (n % 4 == 0) sum_fours(&w, name, n);
+    store_together(&w, at, q, coordinate, name);
+    sp_write_close(&w);
+    left.opened = 0;
+    OPEN(&left, "for (; next < end%d; next++)", at);
+    LINE(&left, "const long %s = next;", q);
+    at_position(&left, at, q, coordinate);
+}
+
 static void segment_loop(const writer *from, int at)
 {
     writer w = *from;
@@ -740,6 +881,10 @@ static void segment_loop(const writer *from, int at)
     } else if (u->format->level[l->level].kind == SP_LEVEL_BITMAP) {
         bits_loop(&w, name, l->level, w.at[l->use], begin, q, w.value[at]);
         at_position(&w, at, q, NULL);
+    } else if (l->together && l->bind == SP_BIND_UNROLL) {
+        each_together(&w, at, q, w.value[at]);
+    } else if (l->together) {
+        positions_together(&w, at, first, last, q, w.value[at]);
     } else if (l->bind == SP_BIND_UNROLL) {
         turns(&w, at, first, last, q, w.value[at]);
     } else if (l->range) {
@@ -911,6 +1056,7 @@ static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *o
         if (l->bind == SP_BIND_UNROLL) sp_text_printf(out, l->gather ? ".gather" : ".unroll");
         if (l->bind == SP_BIND_UNROLL && l->over == SP_OVER_SEGMENT && l->vectors > 1)
             sp_text_printf(out, "%d", l->vectors);
+        if (l->together) sp_text_printf(out, ".unroll%d", l->together);
         if (l->apart) sp_text_printf(out, ".apart");
         for (int u = 0; u < n->uses; u++)
             if (l->caches >> u & 1)

@@ -132,6 +132,34 @@ ROW(u64, unsigned long)
 ROW(i32, int)
 ROW(i64, long)
 
+/* The sums of all lanes of four vectors: of every four lanes first, one sum of each vector side by side, then of these. */
+typedef float four __attribute__((vector_size(16)));
+#if LANES == 16
+#define IN_FOURS(a, b, c, d)                                                                                 \
+    a, b, c, d, a + 4, b + 4, c + 4, d + 4, a + 8, b + 8, c + 8, d + 8, a + 12, b + 12, c + 12, d + 12
+#elif LANES == 8
+#define IN_FOURS(a, b, c, d) a, b, c, d, a + 4, b + 4, c + 4, d + 4
+#else
+#define IN_FOURS(a, b, c, d) a, b, c, d
+#endif
+INLINE vec sum_pairs(vec a, vec b)
+{
+    return __builtin_shufflevector(a, b, IN_FOURS(0, LANES, 1, LANES + 1)) +
+           __builtin_shufflevector(a, b, IN_FOURS(2, LANES + 2, 3, LANES + 3));
+}
+INLINE four sum_four(vec a, vec b, vec c, vec d)
+{
+    const vec p = sum_pairs(a, b), q = sum_pairs(c, d);
+    vec v = __builtin_shufflevector(p, q, IN_FOURS(0, 1, LANES, LANES + 1)) +
+            __builtin_shufflevector(p, q, IN_FOURS(2, 3, LANES + 2, LANES + 3));
+#if LANES == 16
+    v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+#elif LANES == 8
+    v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+#endif
+    return (four){v[0], v[1], v[2], v[3]};
+}
 /* NaN where a or b is, as most and least of vectors. */
 INLINE float most_one(float a, float b)
 {

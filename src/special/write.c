@@ -542,7 +542,8 @@ static void load(writer *w, int use)
         LINE(w, "const vec %s_v = splat(%s);", name, value);
     else
         LINE(w, "float %s_v = %s;", name, value);
-    if (last && last->over == SP_OVER_SEGMENT && last->bind == SP_BIND_UNROLL && w->bound[w->n->loops - 1])
+    if (last && last->over == SP_OVER_SEGMENT && last->bind == SP_BIND_UNROLL && !last->together &&
+        w->bound[w->n->loops - 1])
         LINE(w, "HOLD(%s_v);", name);
 }
 

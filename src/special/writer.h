@@ -40,6 +40,8 @@ typedef struct writer {
     int copy;      /* which sum the unrolled loops are at */
     int turn;      /* and which of several positions */
     bool gathered; /* positions are lanes */
+    const sp_special_nest *
+        scheduled; /* the nest, where n has two of its loops the other way round for several positions together; else NULL */
 } writer;
 
 void sp_write_line(writer *w, const char *format, ...) SP_PRINTF(2, 3);

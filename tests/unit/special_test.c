@@ -243,6 +243,15 @@ static void every_rule_of_schedules(void **state)
         {"y(m,i) = A(i,j)*x(m,j)", "csr", "reorder(m,i,j); vectorize(j)", NULL},
         {"y(i) = A(i,j)*x(j)", "csr", "vectorize(j,2)", NULL},
         {"y(i) = A(i,j)*x(j)", "csr", "vectorize(j,9)", "from 1 to 8"},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "vectorize(k,2); unroll(j,4)", NULL},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "unroll(j,4)", "not one sum, in vectors"},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "vectorize(k); unroll(j,9)", "from 2 to 8"},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "vectorize(k); unroll(j); unroll(j)", "bound already"},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "vectorize(k); unroll(j,4); reorder(i,k,j)",
+         "several positions at a time"},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "bitmap", "vectorize(k); unroll(j,4)", "bits are found"},
+        {"C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "csr", "vectorize(k); pos(j,p); unroll(p,4)", "it is cut"},
+        {"C(i,j) = largest(A(i,j)*X(i,k)*Y(j,k))", "csr", "vectorize(k); unroll(j,4)", "takes no sum"},
         {"y(i) = A(i,j)*x(j)", "bitmap", "vectorize(j,2)", "lanes of one vector"},
         {"y(i) = A(i,j)*x(j)", "csr", "unroll(j,4); vectorize(j)", "bound already"},
         {"y(i) = largest(A(i,j)*x(j))", "csr", "vectorize(j)", "takes no sum"},
@@ -574,6 +583,26 @@ static void positions_in_ranges(void **state)
         run_scheduled(sp_target_best(SP_DEVICE_CPU), 90 + t, "y(m,i) = A(i,j)*x(m,j)",
                       (const char *const[]){"A", t ? "csr" : "ell", NULL},
                       t == 1 ? "reorder(m,i,j); vectorize(j,3)" : "reorder(m,i,j); vectorize(j)");
+}
+
+/* Several positions of the result at a time: rows with fewer of them, lanes that are left, factors inside of the sum and outside of it. */
+static void positions_together(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "C(i,j) = A(i,j)*X(i,k)*Y(j,k)", "C(i,j) = D(i,j) - A(i,j)*X(i,k)*Y(j,k)",
+        "C(i,j) = 2*A(i,j)*b(i)*relu(A(i,j)*X(i,k))*Y(j,k)", "C(i,j) = b(j)*A(i,j)*Y(j,k)"};
+    static const char *const formats[] = {"csr", "dcsr", "ell", "coo", "csc"};
+    static const char *const schedules[] = {"reorder(i,j,k); vectorize(k,2); precompute(k); unroll(j,8)",
+                                            "vectorize(k); unroll(j,3)", NULL};
+    for (sp_target t = 0; t < SP_TARGETS; t++)
+        for (size_t i = 0; sp_target_device(t) == SP_DEVICE_CPU && sp_target_fits(t) && i < SP_COUNT(texts);
+             i++)
+            for (size_t f = 0; f < SP_COUNT(formats); f++) {
+                const char *schedule = schedules[i == 1 || f > 2 ? 2 : f]; /* of two nests: the default */
+                run_scheduled(t, 20 + (int)f, texts[i], (const char *const[]){"A", formats[f], NULL},
+                              schedule);
+            }
 }
 
 /* An index in as many parts as there are loops, each with the longest name that it may have. */
@@ -919,6 +948,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(long_rows, enter, leave),
         cmocka_unit_test_setup_teardown(lanes_of_diagonals, enter, leave),
         cmocka_unit_test_setup_teardown(positions_in_ranges, enter, leave),
+        cmocka_unit_test_setup_teardown(positions_together, enter, leave),
         cmocka_unit_test_setup_teardown(indices_in_many_parts, enter, leave),
         cmocka_unit_test_setup_teardown(words_of_expressions, enter, leave),
         cmocka_unit_test_setup_teardown(softmax_over_a_pattern, enter, leave),
