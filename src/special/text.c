@@ -988,12 +988,50 @@ static void summing_apart(const writer *from, int at)
     sp_write_close(&w);
 }
 
+/* Where nothing is summed, each product goes to what is there in one step. */
+static bool adds_at_once(const writer *w, int at)
+{
+    const int v = vector_loop(w->n);
+    if (v >= 0 && summed(w->s, w->n, v)) return false;
+    return at == w->n->loops && sums(w) == 1 && sums_up(w) && !w->n->negative && w->apart < 0 &&
+           !sp_special_stores(w->s, w->number);
+}
+
+static void add_at_once(writer *w)
+{
+    const int v = vector_loop(w->n);
+    char name[48], at[sizeof w->at[0]];
+    sp_write_name(w, w->n->uses - 1, name);
+    sp_write_result_place(w, at);
+    for (int t = 0; t < (v < 0 ? 1 : sum_vectors(w)); t++) {
+        char plus[32] = "";
+        sp_text e;
+        sp_text_init(&e, w->out->cx);
+        sp_write_expression(w, w->n->root, t, &e);
+        if (t) snprintf(plus, sizeof plus, t > 1 ? " + %d * LANES" : " + LANES", t);
+        if (v < 0)
+            LINE(w, "%s_values[%s] += %s;", name, at, sp_text_str(&e));
+        else
+            LINE(w, "put_f32(%s_values + %s%s, get_f32(%s_values + %s%s, %s) + %s, %s);", name, at, plus,
+                 name, at, plus, lanes(w), sp_text_str(&e), lanes(w));
+        if (e.status && !w->out->status) w->out->status = e.status;
+        sp_text_free(&e);
+    }
+}
+
 /* The sums of all loops inside, from their start to where they are stored. */
 static void summing(const writer *from, int at)
 {
     writer w = *from;
     w.summing = true;
     w.opened = 0;
+    if (adds_at_once(&w, at)) {
+        sp_write_guard_result(&w);
+        sp_write_settle(&w, sp_write_result_use(&w));
+        add_at_once(&w);
+        sp_write_close(&w);
+        return;
+    }
     declare_sums(&w, "sum");
     walk(&w, at);
     w.copy = 0;
