@@ -234,6 +234,14 @@ static int64_t magnitudes(uint32_t *restrict y, const float *restrict x, int64_t
     return all;
 }
 
+/* How many of a line that is short enough to be counted in 32 bits are at least `least`. */
+static int32_t at_least(const uint32_t *m, int32_t n, uint32_t least)
+{
+    int32_t there = 0;
+    for (int32_t i = 0; i < n; i++) there += (int32_t)m[i] >= (int32_t)least;
+    return there;
+}
+
 static void thin(float *restrict y, const float *restrict x, int64_t n, uint32_t least)
 {
     for (int64_t i = 0; i < n; i++) y[i] = magnitude(x + i) >= (int32_t)least ? x[i] : 0;

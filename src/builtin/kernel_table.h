@@ -20,6 +20,7 @@ const sp_quick_kernels TABLE = {
     .differ = differ,
     .neither = neither,
     .magnitudes = magnitudes,
+    .at_least = at_least,
     .thin = thin,
     .multiply_by = multiply_by,
     .join = {join_sum, join_largest},

@@ -88,6 +88,7 @@ typedef struct sp_quick_kernels {
     void (*neither)(uint8_t *y, const uint8_t *a, const uint8_t *b, int64_t n);
     /* Bits of magnitudes, in which larger means larger: all NaNs are 0x7fffffff. How many are at least `least`. */
     int64_t (*magnitudes)(uint32_t *y, const float *x, int64_t n, uint32_t least);
+    int32_t (*at_least)(const uint32_t *m, int32_t n, uint32_t least); /* how many of them are */
     /* y = x where the magnitude is at least `least`, else 0. */
     void (*thin)(float *y, const float *x, int64_t n, uint32_t least);
     /* y *= a x */

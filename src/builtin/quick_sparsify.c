@@ -4,6 +4,9 @@
  *     bits 30..20    how many have each of 2048 beginnings?    that of the last one that stays; those that begin so move to the front
  *     bits 19..9     of these                                  the same
  *     bits  8..0     of these                                  its bits, and how many of its equals stay: the first ones
+ *
+ * A short line is in the cache and vectors count it in no time, so there the digits are bits: how many have all bits found so far and this one, or are larger? Where
+ * it is as many as stay, it is done, mostly long before the last bit.
  */
 #include "builtin/functions.h"
 #include "builtin/quick.h"
@@ -25,7 +28,7 @@ typedef struct cut {
     int64_t equals;
 } cut;
 
-enum { DIGIT = 11 }; /* bits of one, at most */
+enum { DIGIT = 11, SHORT = 8192 }; /* bits of a digit, at most; elements of a short line, at most */
 
 /* Of n magnitudes: the digit at bit `start` at which `left` are counted, from the largest down. Those that have it stay in front; how many. `left`
  * becomes how many of them are still to be taken. */
@@ -56,6 +59,19 @@ static cut find_cut(uint32_t *m, int64_t n, int64_t keep)
     return c;
 }
 
+static cut find_cut_short(const lines *l, const uint32_t *m)
+{
+    const int32_t n = (int32_t)l->n, keep = (int32_t)l->keep;
+    uint32_t bits = 0;
+    for (int b = 30; b >= 0; b--) {
+        const int32_t there = l->kernels->at_least(m, n, bits | 1u << b);
+        if (there >= keep) bits |= 1u << b;
+        if (there == keep) return (cut){bits, 0};
+    }
+    const int32_t larger = bits < 0x7fffffff ? l->kernels->at_least(m, n, bits + 1) : 0;
+    return (cut){bits, keep - larger};
+}
+
 /* Of those that equal the last one that stays only the first do. */
 static void drop_equals(const lines *l, const float *x, float *y, const cut *c)
 {
@@ -84,7 +100,7 @@ static void sparsify(void *arg, int64_t from, int64_t to)
         uint32_t *m = (uint32_t *)(void *)y;
         cut c = {l->least, 0};
         if (l->keep > 0 && l->keep < l->n && l->kernels->magnitudes(m, x, l->n, l->least) > l->keep)
-            c = find_cut(m, l->n, l->keep);
+            c = l->n <= SHORT ? find_cut_short(l, m) : find_cut(m, l->n, l->keep);
         l->kernels->thin(y, x, l->n, c.bits);
         drop_equals(l, x, y, &c);
     }

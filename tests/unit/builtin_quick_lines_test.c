@@ -108,7 +108,7 @@ static void top_k(void **state)
 static void sparsify(void **state)
 {
     (void)state;
-    static const int64_t sizes[][2] = {{1, 1}, {3, 7}, {2, 64}, {5, 129}, {1, 5000}, {300, 90}};
+    static const int64_t sizes[][2] = {{1, 1}, {3, 7}, {2, 64}, {5, 129}, {1, 5000}, {1, 9000}, {300, 90}};
     static const int64_t keeps[] = {0, 1, 2, 33, 64, 4999, 100000};
     for (size_t i = 0; i < SP_COUNT(sizes); i++)
         for (int way = 0; way < 16; way++)
