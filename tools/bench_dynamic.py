@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times models that are sparsified as they run (docs/schedules.md) against the same run dense: a Relu perceptron whose hidden layer is, and an attention whose scores are.
+"""Times models that are sparsified as they run (docs/schedules.md) against the same run dense: a Relu perceptron whose hidden layer is, an attention whose scores are, and one whose probabilities are.
 
     python3 tools/bench_dynamic.py --sparta build/release/sparta                        prints the page
     make bench-dynamic                                                                  writes docs/benchmarks/dynamic.md, about ten minutes
@@ -20,6 +20,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARES, TOKENS = (5, 10, 25, 50), (1, 2, 4, 8, 16, 32, 64, 128)
 KEYS, ROUTES = (512, 1024, 2048, 4096), ((1, 64), (3, 64), (7, 64), (7, 32))  # of each length; (topk, block)
+WEIGHED, STAYING = (128, 256, 512, 1024, 2048), (2, 5, 10, 20)  # keys; percent of the probabilities of each query
 SIZES = {"1024-4096-1024": (1024, 4096, 1024), "2048-8192-2048": (2048, 8192, 2048)}
 
 
@@ -63,6 +64,54 @@ def page(args):
         yield from table(args, name, inputs, hidden, outputs)
     if "attention" in args.only:
         yield from attention(args)
+    if "pairs" in args.only:
+        yield from pairs(args)
+
+
+def pairs(args):
+    yield ""
+    yield "## Products of two values that are computed"
+    yield ""
+    yield "The same layer; `topk` leaves a share of the probabilities of each query, before they weigh the values. Times in ms on one thread, the best of three runs of `sparta bench`, both in turns in one process: the product by"
+    yield "`matmul_skip`, the same product by the quick reference, which multiplies the zeros too, and the Sparsify that comes before either. Compile times up to 512 keys (bold where it chose to skip); above that it takes what skips. The last column"
+    yield "is the whole layer against the model without the schedule, whose attention is one kernel and stores no probabilities: above 1 only where dropping them is faster than that."
+    yield ""
+    yield f"- load of the machine when this table began: {os.getloadavg()[0]:.1f}"
+    yield ""
+    yield "| keys | there | matmul_skip | dense | ratio | Sparsify | whole layer |"
+    yield "|---|---|---|---|---|---|---|"
+    with tempfile.TemporaryDirectory() as folder:
+        for tokens in WEIGHED:
+            yield from weighed(args, folder, tokens)
+
+
+def weighed(args, folder, tokens):
+    """The rows of one number of keys."""
+    model, rules, thin, all_keys = (os.path.join(folder, n) for n in ("m.onnx", "s.sched", "thin.sparta", "all.sparta"))
+    run(args.sparta, "zoo", "bert-mini", "--dim", "layers=1", "--dim", "vocab=100", "--dim", f"positions={tokens}", "-o", model)
+    dims = ("--dim", "batch=1", "--dim", f"sequence={tokens}", "--db", os.path.join(folder, "pairs.db"))
+    run(args.sparta, "compile", model, *dims, "-o", all_keys)
+    for share in STAYING:
+        with open(rules, "w") as f:
+            f.write(f'tensor "*/Softmax:output" {{ sparsify topk({share}%) }}\n')
+        run(args.sparta, "compile", model, "--schedule", rules, *dims, "-o", thin)
+        best = {}
+        for _ in range(3):
+            said = json.loads(run(args.sparta, "bench", thin, "--threads", 1, "--time", args.time, "--profile", "--json"))
+            for one in said["layers"]:
+                for key in ("ms", "baseline_ms"):
+                    best[one["name"], key] = min(best.get((one["name"], key), float("inf")), one[key] or float("inf"))
+        product = next(one for one in said["layers"] if one["name"].endswith("/MatMul_1"))
+        sparsify = next(one for one in said["layers"] if one["op"] == "Sparsify")
+        whole = json.loads(run(args.sparta, "bench", thin, "--against", all_keys, "--threads", 1, "--time", args.time, "--json"))
+        lo, hi = whole["ratio_ci95"]
+        skip, dense = best[product["name"], "ms"], best[product["name"], "baseline_ms"]
+        ratio = f"{dense / skip:.2f}x"
+        if product["implement"] != "matmul_skip":
+            skip, ratio = float("nan"), "not chosen"
+        elif "not timed" not in product["reason"]:
+            ratio = f"**{ratio}**"
+        yield f"| {tokens} | {share} % | {skip:.3f} | {dense:.3f} | {ratio} | {best[sparsify['name'], 'ms']:.3f} | {whole['ratio']:.2f}x ({lo:.2f} to {hi:.2f}) |"
 
 
 def attention(args):
@@ -127,7 +176,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--sparta", default=os.path.join(ROOT, "build/release/sparta"))
     p.add_argument("--time", type=float, default=1.0, help="seconds of each whole model")
-    p.add_argument("--only", nargs="+", choices=("products", "attention"), default=("products", "attention"), help="tables to make")
+    p.add_argument("--only", nargs="+", choices=("products", "attention", "pairs"), default=("products", "attention", "pairs"), help="tables to make")
     p.add_argument("--out", help="file to write")
     args = p.parse_args()
     lines = list(page(args))
