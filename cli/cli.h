@@ -27,6 +27,12 @@ typedef struct cli_option {
     const char *help;
 } cli_option;
 
+/* Is its value, or each of its values, one of the choices? */
+static inline bool cli_chooses(const cli_option *o)
+{
+    return o->kind == CLI_CHOICE || o->kind == CLI_CHOICES;
+}
+
 typedef enum {
 #define CLI_OPTION(id, name, letter, kind, metavar, least, most, sweeps, verbs, help) CLI_##id,
 #include "options.def"

@@ -23,7 +23,7 @@ static void bash_choices(cli *c)
 {
     for (int i = 0; i < CLI_OPTIONS; i++) {
         const cli_option *o = &cli_options[i];
-        if (o->kind != CLI_CHOICE && o->kind != CLI_CHOICES) continue;
+        if (!cli_chooses(o)) continue;
         sp_text_printf(&c->out, "    --%s) COMPREPLY=($(compgen -W \"", o->name);
         choices(c, o->metavar);
         sp_text_printf(&c->out, "\" -- \"$word\")); return ;;\n");
@@ -75,7 +75,7 @@ static void zsh_flag(cli *c, const cli_option *o)
         quoted(c, o->metavar, "[]:\\");
         sp_text_printf(&c->out, ":");
     }
-    if (o->kind == CLI_CHOICE || o->kind == CLI_CHOICES) {
+    if (cli_chooses(o)) {
         sp_text_printf(&c->out, "(");
         choices(c, o->metavar);
         sp_text_printf(&c->out, ")");
@@ -120,7 +120,7 @@ static void fish_flag(cli *c, const cli_option *o)
         sp_text_printf(&c->out, " -r -F");
     else if (o->kind != CLI_FLAG)
         sp_text_printf(&c->out, " -x");
-    if (o->kind == CLI_CHOICE || o->kind == CLI_CHOICES) {
+    if (cli_chooses(o)) {
         sp_text_printf(&c->out, " -a '");
         choices(c, o->metavar);
         sp_text_printf(&c->out, "'");

@@ -165,7 +165,11 @@ static sparta_status open_job(job *j)
 static sparta_status lower(job *j)
 {
     count_operands(j);
-    SP_TRY(sp_special_lower(j->s));
+    return sp_special_lower(j->s);
+}
+
+static sparta_status schedule(job *j)
+{
     return sp_special_schedule(j->s, cli_text(j->c, CLI_SCHEDULE, NULL), j->target);
 }
 
@@ -174,6 +178,7 @@ static sparta_status build(job *j)
     SP_TRY(read_inputs(j));
     SP_TRY(sp_special_sized(j->s));
     SP_TRY(lower(j));
+    SP_TRY(schedule(j));
     SP_TRY(make_operands(j));
     return sp_special_build(j->s, j->operand, j->target, &j->kernel);
 }
@@ -185,14 +190,13 @@ static sparta_status show_nests(job *j, cli_json *o)
 {
     sp_text text;
     sp_text_init(&text, j->c->cx);
-    count_operands(j);
-    sparta_status status = sp_special_lower(j->s);
+    sparta_status status = lower(j);
     for (int i = 0; !status && i < j->s->nests && !cli_has(j->c, CLI_SCHEDULE); i++) {
         sp_text_printf(&text, "schedule of %d: ", i);
         status = sp_special_default(j->s, j->s->nest[i], j->target, &text);
         sp_text_printf(&text, "\n");
     }
-    if (!status) status = sp_special_schedule(j->s, cli_text(j->c, CLI_SCHEDULE, NULL), j->target);
+    if (!status) status = schedule(j);
     if (!status) sp_special_print(j->s, &text);
     if (!status) status = text.status;
     if (!status) status = cli_kernel_text(j->c, o, sp_text_str(&text));
@@ -205,6 +209,7 @@ static sparta_status show_text(job *j, cli_json *o)
     sp_text text;
     sp_text_init(&text, j->c->cx);
     sparta_status status = lower(j);
+    if (!status) status = schedule(j);
     if (!status) status = sp_special_text(j->s, j->target, &text);
     if (!status) status = cli_kernel_text(j->c, o, sp_text_str(&text));
     sp_text_free(&text);

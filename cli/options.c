@@ -150,7 +150,7 @@ static sparta_status check_one(cli *c, const cli_option *o, const char *value)
     if (o->kind == CLI_REAL && !cli_value_fits(o, value))
         return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a number from %g to %g", who(c), o->name,
                        value, o->least, o->most);
-    if ((o->kind == CLI_CHOICE || o->kind == CLI_CHOICES) && !cli_value_fits(o, value))
+    if (cli_chooses(o) && !cli_value_fits(o, value))
         return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; choose from %s", who(c), o->name, value,
                        o->metavar);
     if (o->kind == CLI_SIZE && !cli_parse_size(value))

@@ -1,13 +1,12 @@
 /* Route: q is (B, S, heads*E), k (B, T, groups*E), the mask repeats into (B, heads, S, T); the list is (B, heads, ceil(S / block),
  * min(keep + own, ceil(T / block))) of i32. */
+#include "builtin/route.h"
 #include "ops/ints.h"
 
 sparta_status sp_ops_route(sp_graph *g, const sp_node *n)
 {
-    const int64_t block = sp_attr_int(&n->attrs, "block", 1), keep = sp_attr_int(&n->attrs, "keep", 0);
-    if (block >= 1 && keep >= 1) return SPARTA_OK;
-    return sp_ops_fail(g, n, SPARTA_E_SHAPE, "block is %lld and keep %lld; both must be at least 1",
-                       (long long)block, (long long)keep);
+    const sparta_status s = sp_route_check(g->cx, sp_builtin_row(n->op)->name, &n->attrs);
+    return s == SPARTA_OK ? s : sp_fail_in(g->cx, "'%.200s'", n->name);
 }
 
 sparta_status sp_ops_blocks(sp_graph *g, const sp_node *node, const sp_expr *n, const sp_expr **out)
