@@ -130,12 +130,6 @@ static void keep_only(const pipes *p)
     }
 }
 
-/* glibc's fork takes locks that another thread of the host may have held. */
-static pid_t fork_alone(void)
-{
-    return (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
-}
-
 static int code_of(int status)
 {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
@@ -179,7 +173,8 @@ static _Noreturn void keep(const char *const *argv, const sp_spawn_options *o, c
         _exit(1);
     }
     keep_only(p);
-    pid_t pid = fork_alone();
+    /* glibc's fork takes locks that another thread of the host may have held; and the tables of a large host are copied once, not twice. */
+    pid_t pid = vfork();
     if (pid == 0) become(argv, o, p);
     if (pid < 0)
         tell(p, errno, 0);
