@@ -17,7 +17,7 @@ from common import NotRun, Tests, need, refused
 from sparta.masked import Masked
 from sparta.patterns import Pattern
 from sparta.prune import one_shot
-from sparta.prune.one_shot import _by_rows, _factor, _sparsegpt
+from sparta.prune.one_shot import _by_rows, _factor, _of_each, _sparsegpt
 
 PATTERNS = ("1x1:0.5", "2:4", "2:4@out", "4x1:0.75", "16x4:0.5", "rows:0.25", "cols:0.25")
 
@@ -69,12 +69,23 @@ def as_published():
 
 
 def factored():
-    x = inputs(40).double()
-    h = x.T @ x
-    u = _factor(h.float()).double()
-    damped = h + 0.01 * h.diagonal().mean() * torch.eye(40, dtype=torch.float64)
-    torch.testing.assert_close(u.T @ u, torch.linalg.inv(damped), atol=1e-5, rtol=1e-3)
-    need(bool((u.tril(-1) == 0).all()), "U is upper")
+    for k in (40, 530):
+        x = inputs(k, 2 * k).double()
+        h = x.T @ x
+        u = _factor(h.float()).double()
+        damped = h + 0.01 * h.diagonal().mean() * torch.eye(k, dtype=torch.float64)
+        torch.testing.assert_close(u.T @ u, torch.linalg.inv(damped), atol=1e-5, rtol=1e-3)
+        need(bool((u.tril(-1) == 0).all()), "U is upper")
+
+
+def groups():
+    """Compared with each other, the same stay as when they are sorted, equals too; the last group may be cut off."""
+    torch.manual_seed(0)
+    for text in ("2:4", "1:2", "3:8", "5:16", "4:32"):
+        pattern = Pattern.parse(text)
+        for size in (pattern.of, pattern.of - 1):
+            worth = torch.randint(0, 4, (size, 200)).float()
+            need(torch.equal(_of_each(worth, pattern), pattern.stays(worth.T).T), f"{text}, {size}")
 
 
 def wanda_by_hand():
@@ -250,6 +261,7 @@ def main():
     tests = Tests()
     tests.check("SparseGPT as it was published", as_published)
     tests.check("the factor of the inverse", factored)
+    tests.check("n:m within SparseGPT", groups)
     tests.check("Wanda by hand", wanda_by_hand)
     tests.check("every pattern; SparseGPT, Wanda, magnitude", order_of_methods)
     tests.check("bounded memory", bounded)

@@ -8,6 +8,8 @@ Layer by layer in the order in which the model calls them. H = X'X is kept of as
 inputs that the pruned ones before them give. With U upper, H^-1 = U'U (by one factorisation: H = R R' with R upper, U = R^-1), column by column:
 
     err = (w - kept w) / U[i,i]          w[:, i:] -= err U[i, i:]
+
+one by one within a few columns, by a product for what is right of them.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ __all__ = ["METHODS", "one_shot"]
 
 METHODS = ("magnitude", "wanda", "sparsegpt")
 _COLUMNS = 128  # of a step of SparseGPT
+_FEW = 32  # of them one by one
+_COMPARED = 16  # m of n:m up to which each is compared with each
 _DAMP = 0.01  # of the mean of H's diagonal
 _SAMPLE = 512  # inputs of a layer on which its error is measured
 
@@ -83,48 +87,86 @@ def _factor(hessian: torch.Tensor) -> torch.Tensor:
     """U, upper, with H^-1 = U'U; more is added to the diagonal where rounding leaves H no longer positive."""
     mean = float(hessian.diagonal().mean())
     for damp in (_DAMP, 10 * _DAMP, 1.0):
-        damped = hessian + damp * mean * torch.eye(len(hessian), device=hessian.device)
-        lower, failed = torch.linalg.cholesky_ex(damped.flip(0, 1))
+        damped = hessian.flip(0, 1)
+        damped.diagonal().add_(damp * mean)
+        lower, failed = torch.linalg.cholesky_ex(damped)
         if not int(failed):
-            eye = torch.eye(len(hessian), device=hessian.device)
-            return torch.linalg.solve_triangular(lower.flip(0, 1), eye, upper=True)
+            return _inverse(lower.flip(0, 1))
     raise ValueError("its inputs cannot be factored; are they finite?")
 
 
+def _inverse(upper: torch.Tensor) -> torch.Tensor:
+    """Of an upper factor, in its place: by halves, so that nothing is computed below the diagonal."""
+    n = len(upper)
+    if n <= 2 * _COLUMNS:
+        upper.copy_(torch.linalg.solve_triangular(upper, torch.eye(n, device=upper.device), upper=True))
+        return upper
+    a, b, d = upper[: n // 2, : n // 2], upper[: n // 2, n // 2 :], upper[n // 2 :, n // 2 :]
+    right = torch.linalg.solve_triangular(d, b, upper=True, left=False)
+    b.copy_(torch.linalg.solve_triangular(a, right.neg_(), upper=True))
+    _inverse(a), _inverse(d)
+    return upper
+
+
 def _sparsegpt(weight: torch.Tensor, hessian: torch.Tensor, pattern: Pattern) -> tuple[torch.Tensor, torch.Tensor]:
-    """The mask and the weight that goes with it."""
-    w, h = weight.float().clone(), hessian.clone()
-    dead = h.diagonal() == 0
-    h.diagonal()[dead] = 1
-    w[:, dead] = 0
-    u = _factor(h)
-    cost = u.diagonal().square()
+    """The mask and the weight that goes with it. Columns lie as rows here, so that a step reads and writes them at a stretch."""
+    dead = hessian.diagonal() == 0
+    if bool(dead.any()):
+        hessian = hessian.clone()
+        hessian.diagonal()[dead] = 1
+    w = weight.float().T.contiguous()
+    w[dead] = 0
+    u = _factor(hessian)
+    cost = u.diagonal().square()[:, None]
     along = pattern.of if pattern.of and not pattern.along_out else 0
+    whole = 0 in pattern.block and not pattern.of
     stays = torch.ones_like(w, dtype=torch.bool)
-    if 0 in pattern.block and not pattern.of:
-        stays = pattern.stays(w.square() / cost)
+    if whole:
+        stays = pattern.stays((w.square() / cost).T).T.contiguous()
     wide = along or max(pattern.block[1], 1)
+    few = wide * max(_FEW // wide, 1)  # columns that are brought up to date one by one
     wide *= max(_COLUMNS // wide, 1)
     gone = 0
-    for c in range(0, w.shape[1], wide):
-        part, square = w[:, c : c + wide].clone(), u[c : c + wide, c : c + wide]
-        if not along and not (0 in pattern.block and not pattern.of):
-            worth = part.square() / cost[c : c + wide]
-            need = needed(w[:, : c + wide].numel(), pattern.sparsity) - gone
-            stays[:, c : c + wide] = pattern.stays(worth) if pattern.of else _so_many(pattern, worth, need)
-            gone += int((~stays[:, c : c + wide]).sum())
-        errors = torch.zeros_like(part)
-        for i in range(part.shape[1]):
-            if along and i % along == 0:
-                group = slice(i, i + along)
-                stays[:, c + i : c + i + along] = pattern.stays(part[:, group].square() / cost[c + i : c + i + along])
-            keep = torch.where(stays[:, c + i], part[:, i], 0)
-            errors[:, i] = (part[:, i] - keep) / square[i, i]
-            part[:, i + 1 :] -= errors[:, i, None] * square[i, i + 1 :]
-            part[:, i] = keep
-        w[:, c : c + wide] = part
-        w[:, c + wide :] -= errors @ u[c : c + wide, c + wide :]
-    return stays, w.masked_fill(~stays, 0)
+    for c in range(0, len(w), wide):
+        part, square = w[c : c + wide], u[c : c + wide, c : c + wide]
+        keep = stays[c : c + wide]
+        if not along and not whole:
+            worth = (part.square() / cost[c : c + wide]).T
+            need = needed(w[: c + wide].numel(), pattern.sparsity) - gone
+            keep.copy_((pattern.stays(worth) if pattern.of else _so_many(pattern, worth, need)).T)
+            gone += keep.numel() - int(keep.count_nonzero())
+        errors = torch.empty_like(part)
+        for a in range(0, len(part), few):
+            b = min(a + few, len(part))
+            _columns(part[a:b], keep[a:b], errors[a:b], square[a:b, a:b], cost[c + a : c + b], pattern if along else None)
+            part[b:].addmm_(square[a:b, b:].T, errors[a:b], alpha=-1)
+        w[c + wide :].addmm_(u[c : c + wide, c + wide :].T, errors, alpha=-1)
+    return stays.T.contiguous(), w.T.contiguous()
+
+
+def _columns(part, keep, errors, square, cost, groups: Pattern | None) -> None:
+    """A few columns, one after the other; what each loses moves the rest of them. groups: n:m, chosen when its turn comes."""
+    scale = square.diagonal().reciprocal().tolist()
+    for i, column in enumerate(part):
+        if groups is not None and i % groups.of == 0:
+            group = slice(i, i + groups.of)
+            keep[group] = _of_each(part[group].square() / cost[group], groups)
+        torch.mul(column.masked_fill(keep[i], 0), scale[i], out=errors[i])
+        column.masked_fill_(~keep[i], 0)
+        if i + 1 < len(part):
+            part[i + 1 :].addr_(square[i, i + 1 :], errors[i], alpha=-1)
+
+
+def _of_each(worth: torch.Tensor, pattern: Pattern) -> torch.Tensor:
+    """Which of a group stay, (of it, rows): as pattern.stays has it. Few are compared with each other, which is faster than sorting them."""
+    if len(worth) != pattern.of or len(worth) > _COMPARED:
+        return pattern.stays(worth.T).T
+    ahead = torch.zeros(worth.shape, dtype=torch.int8, device=worth.device)
+    for i in range(len(worth) - 1):
+        less = worth[i] <= worth[i + 1 :]  # of equals the first goes
+        ahead[i] += less.sum(0, dtype=torch.int8)
+        ahead[i + 1 :] += ~less
+    return ahead < pattern.keep
 
 
 # ---------------------------------------------------------------- what is met
@@ -156,6 +198,10 @@ def _order(model: nn.Module, layers: dict[str, Any], batches: list[Any]) -> list
     for batch in batches:
         if len(called) < len(layers):
             _watch(model, layers, [batch], lambda name, x: called.setdefault(name))
+    return _reached(layers, called)
+
+
+def _reached(layers: dict[str, Any], called: Iterable[str]) -> list[str]:
     for name in layers:
         if name not in called:
             raise ValueError(f"one_shot: the data does not reach {name!r}; leave it out with excluded, or prune it by magnitude")
@@ -179,12 +225,17 @@ def _groups(names: list[str], layers: dict[str, Any], method: str, most: int) ->
 
 
 def _meet(model: nn.Module, layers: dict[str, Any], batches: list[Any], method: str) -> dict[str, _Seen]:
-    met = {}
-    for name, module in layers.items():
-        k, device = module.in_features, module.weight.device
-        hessian = torch.zeros(k, k, device=device) if method == "sparsegpt" else None
-        met[name] = _Seen(hessian, torch.zeros(k, device=device))
-    _watch(model, layers, batches, lambda name, x: met[name].add(x))
+    """In the order in which the model calls them; without those that it does not."""
+    met: dict[str, _Seen] = {}
+
+    def see(name: str, x: torch.Tensor) -> None:
+        if name not in met:
+            k, device = layers[name].in_features, layers[name].weight.device
+            hessian = torch.zeros(k, k, device=device) if method == "sparsegpt" else None
+            met[name] = _Seen(hessian, torch.zeros(k, device=device))
+        met[name].add(x)
+
+    _watch(model, layers, batches, see)
     for name, seen in met.items():
         if not bool(torch.isfinite(seen.squares).all()):
             raise ValueError(f"one_shot: {name!r} meets inputs that are not finite")
@@ -222,9 +273,9 @@ def _error(seen: _Seen | None, weight: torch.Tensor, left: torch.Tensor) -> floa
     """|X (W - W')| / |X W| on a sample of the inputs."""
     if seen is None or not seen.sample:
         return None
-    x = torch.cat(seen.sample).double()
-    whole = (x @ weight.double().T).norm()
-    return float((x @ (weight - left).double().T).norm() / whole.clamp(min=1e-300))
+    x = torch.cat(seen.sample)
+    lost, whole = (torch.linalg.vector_norm(x @ w.float().T, dtype=torch.float64) for w in (weight - left, weight))
+    return float(lost / whole.clamp(min=1e-300))
 
 
 def _commit(model: nn.Module, found: dict[str, Any], row: dict[str, Any], pattern: Pattern) -> None:
@@ -335,10 +386,17 @@ class _Errors:
 def _prune_all(model, layers, patterns, batches, method, most, progress) -> list[dict[str, Any]]:
     found: dict[str, Any] = _layers.layers(model)
     _check(layers, patterns)
-    names = _order(model, layers, batches) if batches else list(layers)
+    names, met = list(layers), {}
+    together = len(list(_groups(names, layers, method, most))) == 1 and all(isinstance(m, nn.Linear) for m in layers.values())
+    if batches and together:  # what they meet says their order, too
+        met = _meet(model, layers, batches, method)
+        names = _reached(layers, met)
+    elif batches:
+        names = _order(model, layers, batches)
     rows: list[dict[str, Any]] = []
     for group in _groups(names, layers, method, most):
-        met = _meet(model, {name: layers[name] for name in group if isinstance(layers[name], nn.Linear)}, batches, method)
+        if batches and not together:
+            met = _meet(model, {name: layers[name] for name in group if isinstance(layers[name], nn.Linear)}, batches, method)
         for name in group:
             rows.append(_prune(name, layers[name], method, patterns[name], met.pop(name, None)))
             _commit(model, found, rows[-1], patterns[name])
