@@ -104,7 +104,6 @@ struct sp_matmul_skip_args {
     const float *w;  /* (k, n); row r takes the matrix r / m, which lies `item` floats further on each time */
     float *y;        /* (rows, n) */
     unsigned *crd;   /* of this thread, SP_SKIP_ROOM: elements of a row that are there */
-    float *value;    /* of this thread, SP_SKIP_ROOM: what they are */
     long row0, row1; /* this thread's rows */
     long m, k, n, item;
     long wide; /* columns that are taken together, so that all rows of them stay in the cache */

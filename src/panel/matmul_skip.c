@@ -57,7 +57,7 @@ static int parts_of(const sp_job *job, int most)
 static size_t work(const sp_job *job)
 {
     (void)job;
-    return SP_SKIP_ROOM * (sizeof(unsigned) + sizeof(float));
+    return SP_SKIP_ROOM * sizeof(unsigned);
 }
 
 static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
@@ -75,8 +75,7 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->x = job->in[0].tensor.data;
     a->w = job->in[1].tensor.data;
     a->y = job->out[0].tensor.data;
-    a->value = at->work;
-    a->crd = (unsigned *)(at->work + SP_SKIP_ROOM);
+    a->crd = (unsigned *)(void *)at->work;
     return a->row1 > a->row0;
 }
 
