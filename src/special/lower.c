@@ -52,10 +52,15 @@ bool sp_special_diagonal(const sp_special *s, const sp_special_use *u, int level
     return true;
 }
 
-/* Do the parts that loops bind make up the index? */
+/* Do the parts that loops bind make up the index? Those over i%1 add nothing to it, but it is written down when all of its loops are open. */
 static bool covered(const sp_special_nest *n, int index, const bool *bound)
 {
     int parts[SP_SPECIAL_LOOPS];
+    for (int l = 0; l < n->loops; l++) {
+        const sp_special_digit d = n->loop[l].digit;
+        if (!bound[l] && sp_special_binds(&n->loop[l]) && d.index == index && d.modulus == d.weight)
+            return false;
+    }
     return sp_special_digit_parts(n, (sp_special_digit){index, 0, 1}, bound, parts) > 0;
 }
 

@@ -304,6 +304,15 @@ static sparta_status make_room(work *w, int at)
     return SPARTA_OK;
 }
 
+/* Lanes along a diagonal go from one of its ends to the other, wherever it lies: no loop goes over pieces. */
+static sparta_status check_slides(const work *w)
+{
+    for (int i = 0; i < w->n->loops; i++)
+        if (w->n->loop[i].bind == SP_BIND_VECTOR && on_diagonal(w->s, w->n, w->n->loop[i].digit.index))
+            REFUSE(w, "%s is in vectors along a diagonal; say this before", w->n->loop[i].name);
+    return SPARTA_OK;
+}
+
 /* Positions, so many at a time, wherever rows begin: the loop stays, inside of one over pieces. */
 static sparta_status split_positions(work *w, int at, int64_t by)
 {
@@ -315,6 +324,7 @@ static sparta_status split_positions(work *w, int at, int64_t by)
     if (n->loop[at].piece)
         REFUSE(w, "%s are pieces of %lld; split what is inside of them, or say so before", t->arg[0],
                (long long)n->loop[at].piece);
+    SP_TRY(check_slides(w));
     SP_TRY(make_room(w, at));
     n->loop[at].over = SP_OVER_PIECES;
     n->loop[at].positions = false;
@@ -387,6 +397,7 @@ static sparta_status apply_fuse(work *w)
         if (refused) REFUSE(w, "%s", refused);
     }
     SP_TRY(new_name(w, t->arg[2], -1));
+    SP_TRY(check_slides(w));
     SP_TRY(make_room(w, at));
     n->loop[at] = (sp_special_loop){.over = SP_OVER_PIECES,
                                     .fused = true,

@@ -176,6 +176,12 @@ static void patterns_begin_empty(void **state)
 }
 
 /* ------------------------------------------------------------------ schedules */
+/* Parts of one value: j%1, i%1. */
+#define OF_ONES                                                                                              \
+    "(i,j,k)->(k%4:dense, j/3:singleton, i/3:compressed(nonunique), j%1:dense, i%3/1:dense, "                \
+    "i%1:packed[20], "                                                                                       \
+    "k/4:ragged, j%3/1:dense)"
+
 static void every_rule_of_schedules(void **state)
 {
     (void)state;
@@ -403,6 +409,15 @@ static void every_rule_of_schedules(void **state)
         {"y(i) = A(i,j)*x(j)*z(2*i)", "dia", "vectorize(i)", "do not lie side by side"},
         {"y(i) = A(i,j)*x(j)", "dia", "split(i,a,b,4); reorder(a,A_0,b); unroll(b)",
          "a diagonal depends on it"},
+        {"y(i) = A(i,j)*x(j)", "dia", "pos(A_0,p); split(p,u,v,2)", NULL},
+        {"y(i) = A(i,j)*x(j)", "dia", "pos(A_0,p); split(p,u,v,2); vectorize(i)", "do not lie side by side"},
+        {"y(i) = A(i,j)*x(j)", "dia", "pos(A_0,p); vectorize(i); split(p,u,v,2)",
+         "i is in vectors along a diagonal"},
+        {"y(j) = smallest(A(i,j)*x(i))", "(i,j)->(j-i:compressed, j:range)",
+         "pos(A_0,p); vectorize(j); split(p,u,v,3)", "j is in vectors along a diagonal"},
+        {"C(i,j) = A(i,j,k)*x(k)", OF_ONES, "reorder(k1,j0,i0,j2,i1,A_5,k0,j1)", NULL},
+        {"C(i,j) = A(i,j,k)*x(k)", OF_ONES, "reorder(k1,j0,i0,j1,i1,A_5,k0,j2)",
+         "lies under loops that would come after it"}, /* where A_5 begins is said by j2, of one value */
         {"C(i,j) = max(A(i,j),X(i,j))", "csr", "vectorize(j)", "elements of A do not lie side by side"},
     };
     for (size_t i = 0; i < SP_COUNT(rule); i++) {
