@@ -4,6 +4,7 @@ engine (make bench-torch).
     make bench-torch                             everything, about fifteen minutes; leave the machine alone
     make bench-torch TORCH_ARGS=--quick          few rounds: does it work?
     make bench-torch TORCH_ARGS="--only linear"  one section: linear, gradients, attention, overhead, compiled, models, built
+    make bench-torch TORCH_ARGS="--threads 1 --cpu-time"     processor time: for a machine that others share
     make bench-torch TORCH_ARGS=--write          also puts it into docs/benchmarks/torch.md
 
 Everything is in one process on the same two threads. A round gives each subject of a row one turn of a few calls, in an order that changes; the figure of
@@ -48,22 +49,25 @@ LAYERS = [
 ]
 
 
+clock = time.perf_counter
+
+
 def fastest(subjects, rounds, turn=0.02):
     """Seconds of one call of each subject: the best turn of all rounds, in turns."""
     calls, best = {}, {name: float("inf") for name in subjects}
     for name, run in subjects.items():
         run()
-        start = time.perf_counter()
+        start = clock()
         run()
-        calls[name] = max(1, int(turn / max(time.perf_counter() - start, 1e-7)))
+        calls[name] = max(1, int(turn / max(clock() - start, 1e-7)))
     names = list(subjects)
     for r in range(rounds):
         for name in names[r % len(names):] + names[: r % len(names)]:
             run, n = subjects[name], calls[name]
-            start = time.perf_counter()
+            start = clock()
             for _ in range(n):
                 run()
-            best[name] = min(best[name], (time.perf_counter() - start) / n)
+            best[name] = min(best[name], (clock() - start) / n)
     return best
 
 
@@ -376,10 +380,12 @@ SECTIONS = {
 
 
 def main():
+    global clock
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="few rounds")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cpu-time", action="store_true", help="time of the processor, not of the clock: with one thread, whatever else runs")
     parser.add_argument("--only", choices=sorted({name.split()[0] for name in SECTIONS}), help="one section")
     parser.add_argument("--layers", type=int, default=12, help="of the BERT that is compiled")
     parser.add_argument("--models", nargs="+", default=(), help="of the section models: these, by name")
@@ -388,8 +394,11 @@ def main():
     torch.manual_seed(0)
     torch.set_num_threads(args.threads)
     rounds = 3 if args.quick else args.rounds
+    if args.cpu_time and args.threads != 1:
+        parser.error("--cpu-time: threads that wait count too; with --threads 1")
+    clock = time.process_time if args.cpu_time else time.perf_counter
     text = (f"{cpu_name()}, {args.threads} threads, torch {torch.__version__}, Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}, "
-            f"commit {commit_name()}; best of {rounds} interleaved rounds.\n")
+            f"commit {commit_name()}; best of {rounds} interleaved rounds{', processor time' if args.cpu_time else ''}.\n")
     for name, (measure, title, head) in SECTIONS.items():
         if args.only in (None, name.split()[0]):
             note(title)
