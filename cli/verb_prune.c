@@ -32,6 +32,7 @@ static sparta_status request(cli *c, sp_prune_request *out)
     sp_prune_request r = {.data = cli_text(c, CLI_DATA, NULL),
                           .n_keep = keep->n,
                           .keep = keep->value,
+                          .threads = (int)cli_int(c, CLI_THREADS, 0),
                           .progress = cli_progress_show,
                           .user = c};
     if (!pattern && !to_a_time(c))

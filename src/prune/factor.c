@@ -50,11 +50,19 @@ static bool factor_block(const factor *f, int64_t j, int64_t b)
     return true;
 }
 
-/* Rows below it: x L' = a. */
-static void solve_below(const factor *f, int64_t j, int64_t b)
+typedef struct column { /* of blocks */
+    const factor *f;
+    int64_t j, b;
+} column;
+
+/* Rows below its first block: x L' = a. */
+static void solve_below(void *arg, int64_t from, int64_t to)
 {
+    const column *at = arg;
+    const factor *f = at->f;
+    const int64_t j = at->j, b = at->b;
     const float *l = f->a + j * f->n + j;
-    for (int64_t i = j + b; i < f->n; i++) {
+    for (int64_t i = j + b + from; i < j + b + to; i++) {
         float *x = f->a + i * f->n + j;
         for (int64_t k = 0; k < b; k++) {
             double sum = x[k];
@@ -96,7 +104,7 @@ static sparta_status lower(const factor *f, bool *positive)
         SP_TRY(sp_check_cancel(f->cx));
         *positive = factor_block(f, j, b);
         if (!*positive) return SPARTA_OK;
-        solve_below(f, j, b);
+        SP_TRY(sp_ctx_share(f->cx, f->n - j - b, b * b / 2, solve_below, &(column){f, j, b}));
         SP_TRY(update_right(f, j, b));
     }
     for (int64_t i = 0; i < f->n; i++)

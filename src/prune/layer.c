@@ -112,6 +112,12 @@ static void choose_group(const layer *l, const float *w, float *score, int count
     }
 }
 
+typedef struct columns {
+    const layer *l;
+    int64_t c, p;
+    bool groups;
+} columns;
+
 /* One row of a piece of columns. */
 static void make_up(const layer *l, int64_t i, int64_t c, int64_t p, bool groups)
 {
@@ -125,6 +131,12 @@ static void make_up(const layer *l, int64_t i, int64_t c, int64_t p, bool groups
         for (int64_t t = j + 1; t < p; t++) w[t] -= error[j] * u[t];
         w[j] = 0;
     }
+}
+
+static void make_up_rows(void *arg, int64_t from, int64_t to)
+{
+    const columns *t = arg;
+    for (int64_t i = from; i < to; i++) make_up(t->l, i, t->c, t->p, t->groups);
 }
 
 /* What is right of the piece. */
@@ -163,16 +175,16 @@ static int64_t piece_of(const sp_prune_spec *s)
 static sparta_status sparsegpt(const layer *l)
 {
     const bool groups = l->spec->of && !l->spec->along_out;
-    const int64_t piece = piece_of(l->spec);
+    const int64_t wide = piece_of(l->spec);
     int64_t gone = 0;
     if (whole(l->spec)) SP_TRY(choose(l, 0, l->k, &gone));
-    for (int64_t c = 0; c < l->k; c += piece) {
-        const int64_t p = SP_MIN(piece, l->k - c);
+    for (int64_t c = 0; c < l->k; c += wide) {
+        const int64_t p = SP_MIN(wide, l->k - c);
         SP_TRY(sp_check_cancel(l->cx));
         if (!groups && !whole(l->spec)) SP_TRY(choose(l, c, p, &gone));
         for (int64_t j = 0; j < p; j++)
             memcpy(l->square + j * p, l->u + (c + j) * l->k + c, (size_t)p * sizeof *l->u);
-        for (int64_t i = 0; i < l->n; i++) make_up(l, i, c, p, groups);
+        SP_TRY(sp_ctx_share(l->cx, l->n, p * p / 8, make_up_rows, &(columns){l, c, p, groups}));
         SP_TRY(make_up_right(l, c, p));
     }
     return SPARTA_OK;

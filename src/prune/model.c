@@ -367,7 +367,12 @@ sparta_status sp_prune_model(sp_graph *g, const sp_prune_request *r, sp_prune_re
         return sp_fail(g->cx, SPARTA_E_USAGE,
                        "prune: %s looks at what layers meet; give inputs with --data F.npz",
                        r->method == SP_PRUNE_WANDA ? "wanda" : "sparsegpt");
+    sp_pool *team = r->data ? sp_pool_create(g->cx, r->threads) : NULL;
+    if (r->data && !team) return sp_ctx_status(g->cx);
+    sp_ctx_lend(g->cx, team);
     const sparta_status status = prune_all(&j);
+    sp_ctx_lend(g->cx, NULL);
+    sp_pool_free(team);
     sp_arrays_close(&j.data);
     if (status == SPARTA_OK) *out = j.out;
     return status;

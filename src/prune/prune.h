@@ -83,6 +83,7 @@ typedef struct sp_prune_request {
         *data; /* .npz or .safetensors: an array per input, items along its first dimension; NULL: none */
     int n_keep;
     const char *const *keep; /* globs of weights, or of products, to leave */
+    int threads;             /* of runs on data and of what is made of them; 0: the cores */
     void (*progress)(void *user, int done, int all, const char *what);
     void *user;
 } sp_prune_request;

@@ -25,6 +25,8 @@ for method in magnitude wanda sparsegpt; do
 done
 cp magnitude.json out
 json "all(a['error'] > b['error'] for a, b in zip(d['layers'], json.load(open('sparsegpt.json'))['layers']))" "SparseGPT changes outputs less"
+for threads in 1 3; do run 0 "on $threads threads" prune m.onnx --pattern 2:4 --method sparsegpt --data calib.npz --threads $threads -o on$threads.onnx; done
+if cmp -s on1.onnx on3.onnx; then good "threads change nothing"; else bad "threads change nothing"; fi
 run 0 "a table" prune m.onnx --pattern 2:4 --keep "fc3*" --method wanda --data calib.npz -o kept.onnx
 has out "kept, as asked for" "what is kept is said"
 run 0 "over itself" prune kept.onnx --pattern 1x1:0.75 -o kept.onnx
