@@ -620,29 +620,6 @@ def engine_packed():
         need(len(parts()) == 1, "a model of nothing else")
 
 
-def engine_scratch():
-    """The file of a part lies in memory where there is room, or where the user says; it is gone afterwards."""
-    layers, x = nn.Linear(64, 64).eval(), torch.randn(2, 64)
-    usual, given = engine.MEMORY, os.environ.pop("TMPDIR", None)
-    try:
-        for memory, there in ((tests.work.name, tests.work.name), ("/nonexistent", None)):
-            engine.MEMORY = memory
-            need(engine.scratch([layers.weight, None]) == there, f"{engine.scratch([layers.weight, None])} of {memory}")
-            before = os.listdir(tests.work.name)
-            with torch.no_grad():
-                same(compiled(layers, ENGINE)(x), layers(x))
-            need(os.listdir(tests.work.name) == before, "nothing is left")
-        engine.MEMORY = tests.work.name
-        need(engine.scratch([torch.empty(1, device="meta").expand(1 << 50)]) is None, "more than there is")
-        os.environ["TMPDIR"] = tests.work.name
-        need(engine.scratch([layers.weight]) is None, "the user's own")
-    finally:
-        engine.MEMORY = usual
-        os.environ.pop("TMPDIR", None)
-        if given is not None:
-            os.environ["TMPDIR"] = given
-
-
 for name, function in {
     "found by name": by_name,
     "refusals": refusals,
@@ -670,7 +647,6 @@ for name, function in {
     "engine: types of autocast and of writes in place": engine_types,
     "engine: errors in a run": engine_fails,
     "engine: modules of ours": engine_packed,
-    "engine: where its file lies": engine_scratch,
 }.items():
     tests.check(name, function)
 sys.exit(tests.finish())

@@ -16,7 +16,6 @@ from __future__ import annotations
 import collections
 import hashlib
 import operator
-import os
 import tempfile
 import time
 from typing import Any
@@ -39,7 +38,6 @@ _CODES = {
     torch.int32: "I32", torch.int64: "I64", torch.bool: "BOOL",
 }  # fmt: skip
 CODES = {dtype: numbers["SPARTA_" + word] for dtype, word in _CODES.items()}
-MEMORY = "/dev/shm"
 # A part without one of these is not worth a call.
 PRODUCTS = ("linear", "linear_run", "addmm", "mm", "bmm", "matmul", "conv1d", "conv2d", "scaled_dot_product_attention")
 
@@ -217,7 +215,7 @@ class Part:
         """Compiles the package; why it cannot be, or ""."""
         begin = time.perf_counter()
         try:
-            with tempfile.TemporaryDirectory(prefix="sparta-", dir=scratch(self.constants)) as folder:
+            with tempfile.TemporaryDirectory(prefix="sparta-") as folder:
                 where = folder + "/model.onnx: "
                 model = translate(self.gm, self.values, folder, self.names)
                 options = {"threads": torch.get_num_threads(), "no_verify": 1, **self.options}
@@ -305,17 +303,6 @@ def _agree(package: packages.Package, names: list[str], gm: torch.fx.GraphModule
         fits = len(sizes) == len(dims) and all(a is None or b is None or a == b for a, b in zip(sizes, dims))
         if not fits or kind != _CODES[fake.dtype].lower():
             raise Unknown(f"{node}: torch gives {_CODES[fake.dtype].lower()} {sizes}, the package {kind} {list(dims)}")
-
-
-def scratch(tensors: list[Any]) -> str | None:
-    """Where the file of a part lies while it is compiled: in memory, where that is many times as fast, as long as it takes a small share of what is
-    free and nobody says where temporary files belong."""
-    size = sum(t.numel() * t.element_size() for t in tensors if t is not None)
-    if os.environ.get("TMPDIR") or not os.access(MEMORY, os.W_OK):
-        return None
-    there = os.statvfs(MEMORY)
-    free = min(there.f_bavail * there.f_frsize, os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return MEMORY if size <= free // 8 else None
 
 
 def _distinct(names: list[str]) -> list[str]:
