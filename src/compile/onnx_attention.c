@@ -220,5 +220,8 @@ sparta_status sp_attention_of_torch(sp_match *m, sp_node *n)
     if (!a || !sp_match_once(m, n->in[1]) || !sp_match_same_dims(n->in[1], n->out[0])) return SPARTA_OK;
     if (a->n_in <= MASK || !a->in[MASK] || !sp_match_scalar(n->in[2], &zero) || zero != 0) return SPARTA_OK;
     if (!is_sight(n->in[0], a->in[MASK]) || sp_attr_int(&a->attrs, "is_causal", 0)) return SPARTA_OK;
-    return fits(m, a, &f) && !f.past ? become(m, n, a, &f, 2) : SPARTA_OK;
+    if (!fits(m, a, &f) || f.past) return SPARTA_OK;
+    /* y (B,S,h*e): what a mask of heads says of a query is read as if it were of an item */
+    if (!f.four && a->in[MASK]->dims.rank > 2) return SPARTA_OK;
+    return become(m, n, a, &f, 2);
 }

@@ -320,6 +320,13 @@ static const small misses[] = {
      WITH("ReduceMax=1")},
     {"what is not zeroed wanted",
      DECODER PYTORCHS("mb") NODE("sees", "ReduceMax(mb, least_axis)") ZEROED OUT("o0"), WITH("ReduceMax=1")},
+    {"zeros where the mask of a head hides all, of items instead of heads",
+     GRAPH NUMBERS
+     "input q: f32[2,3,8]\ninput k: f32[2,3,8]\ninput m0: i64[2,3,3]\nconst last: i64[1] = [-1]\n"
+     "const first: i64[2,1,1] = [1,0]\n" NODE("m1", "Mul(m0, first)") NODE("mb", "Cast(m1) {to=9}") NODE(
+         "sees", "ReduceMax(mb, last)") NODE("o", "Attention(q, k, k, mb) {q_num_heads=2, kv_num_heads=2}")
+         NODE("y", "Where(sees, o, zero)") OUT("y"),
+     "Attention=1 ReduceMax=1"},
     {"ONNX's, causal from the first key",
      GRAPH "input q: f32[batch,2,8]\ninput k: f32[batch,5,8]\n" NODE(
          "y", "Attention(q, k, k) {q_num_heads=2, kv_num_heads=2, is_causal=1}") OUT("y"),
