@@ -10,6 +10,9 @@
  *     mask --ReduceMax (bools), or Greater(ReduceMax, -inf)--\
  *     Attention(q, k, v, mask) ------------------------------ Where --> y         a query that sees no key gets 0, where ONNX has NaN: nan_to_zero=2
  *     0 ----------------------------------------------------/
+ *
+ * There the file asks the mask, and ours the scores: not when strict. Queries of NaN that see no key get NaN instead of 0, those whose scores are all -inf
+ * without the mask 0 instead of NaN.
  */
 #include "compile/onnx_attention.h"
 #include "compile/grouped.h"
@@ -217,7 +220,8 @@ sparta_status sp_attention_of_torch(sp_match *m, sp_node *n)
     form f;
     double zero;
     sp_node *a = n->op == SP_OP_Where ? sp_match_made_by(n->in[1], SP_OP_OnnxAttention) : NULL;
-    if (!a || !sp_match_once(m, n->in[1]) || !sp_match_same_dims(n->in[1], n->out[0])) return SPARTA_OK;
+    if (!a || sp_ctx_strict(m->g->cx)) return SPARTA_OK;
+    if (!sp_match_once(m, n->in[1]) || !sp_match_same_dims(n->in[1], n->out[0])) return SPARTA_OK;
     if (a->n_in <= MASK || !a->in[MASK] || !sp_match_scalar(n->in[2], &zero) || zero != 0) return SPARTA_OK;
     if (!is_sight(n->in[0], a->in[MASK]) || sp_attr_int(&a->attrs, "is_causal", 0)) return SPARTA_OK;
     if (!fits(m, a, &f) || f.past) return SPARTA_OK;

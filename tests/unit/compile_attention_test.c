@@ -339,9 +339,21 @@ static void near_misses(void **state)
     run_table(misses, SP_COUNT(misses));
 }
 
+/* Where the mask hides all there is 0, whatever the scores are; a kernel that sees scores alone would make NaN of a query that is. */
+static void strict_ones(void **state)
+{
+    (void)state;
+    check_small(&(small){"PyTorch's, queries of NaN",
+                         GRAPH NUMBERS Q_HEADS REPEATED PADDING NODE("none", "Div(zero, zero)")
+                             NODE("qn", "Add(qh, none)") "const least_axis: i64[1] = [-1]\n" NODE(
+                                 "o0", "Attention(qn, kr, vh, mb) {scale=0.25}")
+                                 NODE("sees", "ReduceMax(mb, least_axis)") ZEROED,
+                         "Attention=1 ReduceMax=1 Where=2"});
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(forms_of_exporters), TEST(as_a_cache_has_them),
-                                       TEST(near_misses)};
+    const struct CMUnitTest tests[] = {TEST(forms_of_exporters), TEST(as_a_cache_has_them), TEST(near_misses),
+                                       TEST_STRICT(strict_ones)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

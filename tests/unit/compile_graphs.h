@@ -12,11 +12,22 @@
 
 static float pool[1 << 12]; /* contents of every constant fetched by name */
 
-static int fill_and_set_up(void **state)
+static void fill(void)
 {
     sp_rng r = sp_rng_seed(7);
     for (size_t i = 0; i < SP_COUNT(pool); i++) pool[i] = (float)(0.3 * normal(&r));
+}
+
+static int fill_and_set_up(void **state)
+{
+    fill();
     return set_up(state);
+}
+
+HELPER int fill_and_set_up_strict(void **state)
+{
+    fill();
+    return set_up_strict(state);
 }
 
 /* ------------------------------------------------------------------ running and comparing */
@@ -74,8 +85,8 @@ static void compare(const char *what, const sparta_tensor *a, const sparta_tenso
 }
 
 /* `plain` is typed, `fused` went through the passes: the same outputs by name, type and value? */
-static void same_answer(const char *what, const sp_graph *plain, const sp_graph *fused, sizes s,
-                        bool nan_is_fine)
+static inline void same_answer(const char *what, const sp_graph *plain, const sp_graph *fused, sizes s,
+                               bool nan_is_fine)
 {
     sparta_named_tensor in[8];
     sparta_tensor a[4], b[4];
@@ -93,7 +104,7 @@ static void same_answer(const char *what, const sp_graph *plain, const sp_graph 
     for (int i = 0; i < n; i++) sp_free(cx, in[i].tensor.data);
 }
 
-static int count(const sp_graph *g, const char *op)
+static inline int count(const sp_graph *g, const char *op)
 {
     int n = 0;
     for (int i = 0; i < g->n_nodes; i++) n += strcmp(sp_builtin_row(g->node[i]->op)->name, op) == 0;
@@ -129,6 +140,7 @@ static inline sparta_status fetch(void *arg, const char *name, sparta_tensor *ou
     return SPARTA_OK;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, fill_and_set_up, tear_down)
+#define TEST(f)        cmocka_unit_test_setup_teardown(f, fill_and_set_up, tear_down)
+#define TEST_STRICT(f) cmocka_unit_test_setup_teardown(f, fill_and_set_up_strict, tear_down)
 
 #endif
