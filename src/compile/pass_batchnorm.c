@@ -3,7 +3,8 @@
  *     x --Conv(w (M,C,..), b (M))--> BatchNormalization(scale, shift, mean, var)        g = scale / sqrt(var + epsilon)
  *
  * becomes  Conv(x, g w, g (b - mean) + shift): one product with a bias, as exporters that train write it when they are asked to. Gains that are 0 or no finite
- * number stay: finite ones change no zero of a weight, and none makes a filter vanish. Not when strict: sums are rounded otherwise, and may overflow.
+ * number stay: finite ones change no zero of a weight, and none makes a filter vanish. Where others read the weight it stays, too: each
+ * would get a copy. Not when strict: sums are rounded otherwise, and may overflow.
  */
 #include "compile/match.h"
 #include "compile/passes.h"
@@ -17,7 +18,9 @@ static const sp_node *conv_of(const sp_match *m, const sp_value *v)
     const sp_node *n = sp_match_made_by(v, SP_OP_Conv);
     if (!n || !sp_match_once(m, v) || !sp_match_f32(v) || !sp_match_f32(n->in[1])) return NULL;
     const sparta_tensor *w = n->in[1]->constant;
-    if (!w || !sp_tensor_contiguous(w) || w->rank < 3 || sparta_tensor_elements(w) < 1) return NULL;
+    if (!w || sp_match_uses(m, n->in[1]) != 1 || !sp_tensor_contiguous(w) || w->rank < 3 ||
+        sparta_tensor_elements(w) < 1)
+        return NULL;
     return n->n_in < 3 || !n->in[2] || sp_match_vector(n->in[2], v->dims.dim[1]) ? n : NULL;
 }
 
