@@ -11,6 +11,12 @@
 #include "compile/passes.h"
 #include <string.h>
 
+enum { KNOWN = 16 };
+typedef struct known { /* planes of constants: layers that have equal ones share them */
+    int n;
+    sp_value *plane[KNOWN];
+} known;
+
 /* ------------------------------------------------------------------ one term */
 
 /* Is the chain the heads of its base (B,S,h*K), put before the rows? How many there are; 0: it is not. */
@@ -51,7 +57,17 @@ static sparta_status one_plane(sp_match *m, const sparta_tensor *t, sp_value **o
     const int64_t planes = sparta_tensor_elements(t) / sparta_tensor_elements(&plane);
     for (int64_t i = 1; i < planes; i++)
         if (memcmp(t->data, (const char *)t->data + (size_t)i * bytes, bytes)) return SPARTA_OK;
-    return sp_match_constant(m, &plane, out);
+    known *k = m->state;
+    for (int i = 0; i < k->n && !*out; i++) {
+        const sparta_tensor *made = k->plane[i]->constant;
+        if (made->dtype == plane.dtype && sp_tensor_same_shape(made, &plane) &&
+            !memcmp(made->data, plane.data, bytes))
+            *out = k->plane[i];
+    }
+    if (*out) return SPARTA_OK;
+    SP_TRY(sp_graph_add_constant(m->g, NULL, &plane, false, out)); /* where it lies in t */
+    if (k->n < KNOWN) k->plane[k->n++] = *out;
+    return sp_match_room(m);
 }
 
 /* (S,T), when the indices are that for every item and head; NULL: they are not. */
@@ -154,4 +170,7 @@ static sparta_status visit(sp_match *m, sp_node *n)
     return n->op == SP_OP_Add && sp_match_f32(n->out[0]) ? both(m, n) : SPARTA_OK;
 }
 
-SP_MATCH_PASS(relative, visit)
+sparta_status sp_pass_relative(sp_graph *g)
+{
+    return sp_match_run(g, visit, &(known){0});
+}

@@ -76,4 +76,43 @@ static const small misses[] = {
      "Relative=0 GatherElements=1"},
 };
 
-SMALL_TESTS(terms)
+static void terms(void **state)
+{
+    (void)state;
+    run_table(cases, SP_COUNT(cases));
+}
+
+static void look_alikes(void **state)
+{
+    (void)state;
+    run_table(misses, SP_COUNT(misses));
+}
+
+/* Layers that read one constant have one plane of it. */
+static void one_plane_for_all(void **state)
+{
+    (void)state;
+    sp_graph *g = NULL;
+    const sp_value *plane = NULL;
+    int found = 0;
+    ok(sp_graph_parse(cx,
+                      GRAPH KNOWN GATHERED("y", "c", "ids") NODE("d", "Tanh(c)") NODE("d4", "Reshape(d, to4)")
+                          NODE("dh", "Transpose(d4) {perm=[0,2,1,3]}") NODE("d3", "Reshape(dh, to3)")
+                              GATHERED("z", "d", "ids") OUT("y") OUT("z"),
+                      fetch, NULL, &g));
+    ok(sp_compile_passes(g));
+    for (int i = 0; i < g->n_nodes; i++) {
+        const sp_node *n = g->node[i];
+        if (n->op != SP_OP_Relative) continue;
+        if (found++) assert_ptr_equal(n->in[1], plane);
+        plane = n->in[1];
+    }
+    assert_int_equal(found, 2);
+    sp_graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(terms), TEST(look_alikes), TEST(one_plane_for_all)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
