@@ -67,6 +67,14 @@ static void thin_input(lower_node *ln)
             share, SP_FEW_TOKENS, 100 * SP_SKIP_SHARE);
     else if (ln->sparse == LOWER_FORBIDDEN)
         snprintf(out, size, "input %.3g %% there: dense implements only were asked for", share);
+    else if (!t->mask && !sp_implement_matches(&sp_implement_matmul_skip, t))
+        snprintf(out, size,
+                 "input %.3g %% there: what skips takes as many matrices on both sides, or one on the right",
+                 share);
+    else if (!(ln->sparse_us > 0 && ln->dense_us > 0))
+        snprintf(out, size, "input %.3g %% there: %s", share,
+                 ln->sparse == LOWER_WRONG ? "the kernel that skips disagreed with the reference"
+                                           : "no kernel that skips was timed");
     else
         snprintf(out, size,
                  "input %.3g %% there: not skipping is faster (%s: %.1f us with what skips, %.1f us dense)",

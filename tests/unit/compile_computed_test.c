@@ -294,6 +294,9 @@ static void pairs_of_computed_values(void **state)
         {J "{ sparsify topk(10%) }", NULL, NULL, false}, /* the attention stays one */
     };
     for (size_t i = 0; i < SP_COUNT(cases); i++) try_model(PAIR, 2, &cases[i]);
+    try_model("graph \"g\"\ninput x: f32[1,30,80]\ninput v: f32[4,80,16]\nnode j: ? = Neg(x) \"/j\"\n"
+              "node k: ? = MatMul(j, v) \"/k\"\noutput k\n",
+              1, &(wanted){J "{ sparsify topk(10%) }", "", "as many matrices on both sides", false});
     sp_obeyed o;
     sparta_schedule *s;
     sp_compile_request timed = {.options = {.size = sizeof(sparta_compile_options), .db = database}};
