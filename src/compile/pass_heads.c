@@ -60,10 +60,11 @@ static bool find_constant(sp_value *v, const sp_expr *items, bool several, block
 {
     const sp_node *turn = sp_match_made_by(v, SP_OP_Transpose);
     b->turned = !v->constant && turns(turn);
-    const sp_value *c = once(b->turned ? turn->in[0] : v, items);
+    sp_value *given = b->turned ? turn->in[0] : v;
+    const sp_value *c = once(given, items);
     if (!c || !c->constant || !sp_match_f32(c) || c->constant->rank != 3) return false;
     b->c = *c->constant;
-    if (several) (void)first_of(items, &b->c);
+    if (several && c == given) (void)first_of(items, &b->c);
     b->heads = b->c.dim[0];
     b->in = b->c.dim[b->turned ? 2 : 1];
     b->out = b->c.dim[b->turned ? 1 : 2];
