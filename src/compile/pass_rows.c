@@ -244,7 +244,10 @@ static sparta_status before_moving(sp_match *m, sp_node *n)
     sp_chain after = at[0];
     SP_TRY(sp_match_add(m, n->op, n->name, two ? 2 : 1, in, &attrs, &after.base));
     after.steps = 4; /* any chain is shorter */
-    return sp_chain_write(m, &after, n, &written);
+    SP_TRY(sp_chain_write(m, &after, n, &written));
+    const bool dead = !written && sp_match_uses(m, after.base) == 0;
+    for (int i = 0; i < 1 + two && dead; i++) sp_match_release(m, in[i]);
+    return SPARTA_OK;
 }
 
 static sparta_status visit(sp_match *m, sp_node *n)
