@@ -148,6 +148,7 @@ static sparta_status take_window(sp_match *m, const char *name, const form *f, s
     sp_value *rest;
     bool taken;
     if (!*mask) return SPARTA_OK;
+    SP_TRY(sp_check_cancel(m->g->cx)); /* a constant is read whole */
     if (!sp_ctx_strict(m->g->cx) && sp_window_is(*mask, &is, &hidden) && isinf(hidden)) {
         *mask = NULL;
         *w = is;

@@ -281,6 +281,7 @@ static sparta_status add_term(sp_match *m, const char *name, heads *h, int i)
     term *t = &h->term[i];
     sp_value *x, *given;
     double zero;
+    SP_TRY(sp_check_cancel(m->g->cx)); /* a constant is read whole */
     take_constant(m, h, t);
     if (!t->value && !t->choice) return SPARTA_OK;
     given = t->value;
