@@ -9,8 +9,8 @@
  *     MatMul(q, k) --> Mul --> Add --> Sparsify(., q, k) --> Softmax
  *
  * Which elements stay is found out in every run. What the compiler is told is how many at most (keep), and how many it may count on (expect):
- * products that read the result compete with that share of their input present (implement few_skip); an attention that is recognised
- * around pairs takes the blocks of keys that stay, and no others (implement attention_skip). Whoever compares answers, compile itself and
+ * products that read the result compete with that share of their input present (implement few_skip; matmul_skip of two
+ * values that are computed); an attention that is recognised around pairs takes the blocks of keys that stay, and no others (implement attention_skip). Whoever compares answers, compile itself and
  * verify, runs the same graph on the references.
  */
 #include "compile/lower.h"

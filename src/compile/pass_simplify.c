@@ -1,7 +1,8 @@
 /* simplify: a graph with less in it that computes the same.
  *
  *   Identity, Dropout at inference, a Cast or Reshape to what it is, Pad by 0, Concat of one, x * 1      gone
- *   Where and And with a condition that is known, and the same everywhere                                what is left of it
+ *   Where and And with a condition that is known, and the same everywhere                                what is left of it, unless a Where widens that;
+ *                                                                                                        an And that does is an Expand
  *   equal nodes, equal small constants                                                                   one of them
  *   Reshape, Transpose, Squeeze, ... one after the other                                                 the shortest chain
  *   Reshape(x, Concat(Gather(Shape ...)))                                                                Reshape(x, [0, 0, 4, 64])
