@@ -278,10 +278,12 @@ static sparta_status prepare(sparta_ctx *cx, const source *from, bool smaller, i
     return decide(&out->l);
 }
 
-/* The graph as given, through the passes only: enough to see whether the smaller one can be slower. */
+/* The graph as given, through the passes only: enough to see whether the smaller one can be slower. Most that are pruned need no look at it. */
 static sparta_status is_no_slower(const source *from, const candidate *smaller, bool *out)
 {
     sp_graph *g;
+    *out = false;
+    if (!sp_compile_keeps_products(&smaller->went)) return SPARTA_OK;
     SP_TRY(sp_graph_copy(from->model->graph, &g));
     sparta_status s = sp_lower_strip(g);
     if (s == SPARTA_OK) s = sp_compile_passes(g);

@@ -105,6 +105,8 @@ sparta_status sp_compile_sum(sparta_ctx *cx, sp_graph *g, const char *db, const 
 /* Of two sums, is the smaller graph's the one to take? It has to be faster by more than the noise of times, or to save a sixteenth of the
  * parameters at no cost: single channels that go here and there leave blocks that no longer line up. */
 bool sp_compile_worth(const sp_propagate_report *went, double smaller_us, double given_us);
+/* Are products what they were? What stays lines up as it did, and what is gone are vectors. */
+bool sp_compile_keeps_products(const sp_propagate_report *went);
 /* Is it by what went alone? Then nobody has to be timed. Both graphs went through the passes. */
 bool sp_compile_no_slower(const sp_propagate_report *went, const sp_graph *smaller, const sp_graph *given);
 /* The graph of a package, weights unpacked, annotations removed: to compile again with other options. */

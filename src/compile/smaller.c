@@ -46,14 +46,18 @@ static bool lines_up(const sp_kept *k)
     return same;
 }
 
-/* What stays lines up as it did, and what is gone are vectors: products are what they were. One could still have lost a bias that its neighbours have,
- * so that they are no longer merged; then there are more nodes. */
-bool sp_compile_no_slower(const sp_propagate_report *went, const sp_graph *smaller, const sp_graph *given)
+bool sp_compile_keeps_products(const sp_propagate_report *went)
 {
-    bool same = smaller->n_nodes <= given->n_nodes;
+    bool same = true;
     for (int i = 0; i < went->n; i++)
         same &= went->tensor[i].gone ? went->tensor[i].rank < 2 : lines_up(&went->tensor[i]);
     return same;
+}
+
+/* A product could have lost a bias that its neighbours have, so that they are no longer merged; then there are more nodes. */
+bool sp_compile_no_slower(const sp_propagate_report *went, const sp_graph *smaller, const sp_graph *given)
+{
+    return sp_compile_keeps_products(went) && smaller->n_nodes <= given->n_nodes;
 }
 
 static sparta_status write_facts(sp_graph *g, sparta_compile_options *options)

@@ -250,6 +250,7 @@ static void biases_go_without_a_contest(void **state)
         assert_int_equal(went.parameters_before - went.parameters_after, 64 * zeros);
         ok(sp_compile_passes(smaller));
         ok(sp_compile_passes(given));
+        assert_true(sp_compile_keeps_products(&went));
         assert_int_equal(sp_compile_no_slower(&went, smaller, given), zeros == 3);
         sp_graph_free(smaller), sp_graph_free(given);
     }
@@ -266,6 +267,7 @@ static void biases_go_without_a_contest(void **state)
     g = with_biases(0);
     assert_true(sp_compile_no_slower(&went, g, g));
     went.n = 2; /* what no longer lines up has to compete */
+    assert_false(sp_compile_keeps_products(&went));
     assert_false(sp_compile_no_slower(&went, g, g));
     sp_graph_free(g);
 }
