@@ -32,12 +32,12 @@ const char *sp_compiler_flags(sp_device device)
 }
 
 /* ------------------------------------------------------------------ what is known about compilers
- * Asking for the version costs a process, and one that hangs costs its whole time limit: both are remembered
- * for the process, for as long as the program's file stays the same. */
+ * Asking for the version costs a process, one that hangs its whole time limit, one that does not know the parameter a process for each
+ * kernel: all is remembered for the process, for as long as the program's file stays the same. */
 
 typedef struct memory {
     sp_compiler c;
-    bool hangs;
+    bool hangs, old; /* old: it does not know FUSE */
 } memory;
 static memory known[REMEMBERED];
 static int next_known;
@@ -52,13 +52,36 @@ static memory *recall(const sp_compiler *c) /* under the lock */
     return NULL;
 }
 
+static memory *keep(const sp_compiler *c) /* under the lock */
+{
+    memory *m = recall(c);
+    if (!m) *(m = &known[next_known++ % REMEMBERED]) = (memory){0};
+    m->c = *c;
+    return m;
+}
+
 static void remember(const sp_compiler *c, bool hangs)
 {
     pthread_mutex_lock(&lock);
-    memory *m = recall(c);
-    if (!m) m = &known[next_known++ % REMEMBERED];
-    *m = (memory){*c, hangs};
+    keep(c)->hangs = hangs;
     pthread_mutex_unlock(&lock);
+}
+
+static void remember_old(const sp_compiler *c)
+{
+    pthread_mutex_lock(&lock);
+    keep(c)->old = true;
+    pthread_mutex_unlock(&lock);
+}
+
+/* The parameter that it is known to do without; NULL: none. */
+static const char *unknown_to(const sp_compiler *c)
+{
+    pthread_mutex_lock(&lock);
+    const memory *m = recall(c);
+    const bool old = m && m->old;
+    pthread_mutex_unlock(&lock);
+    return old ? FUSE : NULL;
 }
 
 static bool look_up(sp_compiler *c, bool *hangs)
@@ -245,15 +268,23 @@ static bool known_to_hang(const sp_compiler *c)
     return look_up(&again, &hangs) && hangs;
 }
 
-/* gcc before 9 fuses everything and does not know the parameter. */
+/* gcc before 9 fuses everything and does not know the parameter: is that what this one said? From here on it does without. */
+static bool is_old(const sp_compiler *c, const char *said)
+{
+    if (!strstr(said, FUSE)) return false;
+    remember_old(c);
+    return true;
+}
+
 sparta_status sp_compiler_run(sparta_ctx *cx, const sp_compiler *c, sp_target target, const char *folder)
 {
     if (known_to_hang(c))
         return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s hung before and is not tried again", c->path);
+    const char *without = unknown_to(c);
     sp_text said;
     sp_text_init(&said, cx);
-    sparta_status status = compile(cx, c, target, folder, NULL, &said);
-    if (status == SPARTA_E_COMPILER && strstr(sp_text_str(&said), FUSE)) {
+    sparta_status status = compile(cx, c, target, folder, without, &said);
+    if (status == SPARTA_E_COMPILER && !without && is_old(c, sp_text_str(&said))) {
         sp_text_free(&said);
         sp_text_init(&said, cx);
         status = compile(cx, c, target, folder, FUSE, &said);
@@ -267,25 +298,41 @@ typedef struct one { /* of several that run */
     surroundings around;
 } one;
 
+/* *said: what the first of them says, which speaks for all where the flags are at fault. */
+static sparta_status run_each(sparta_ctx *cx, const sp_compiler *c, sp_target target, const char *without,
+                              const sp_compilation *all, int n, one *each, sp_program *programs,
+                              sp_text *said)
+{
+    for (int i = 0; i < n; i++) {
+        write_command(c, target, all[i].folder, without, &each[i].k);
+        surround(all[i].folder, &each[i].around);
+        programs[i] =
+            (sp_program){.argv = each[i].k.argv, .options = &each[i].around.limits, .said = i ? NULL : said};
+    }
+    SP_TRY(sp_spawn_all(cx, programs, n, sp_cores()));
+    return said->status;
+}
+
 sparta_status sp_compiler_run_all(sparta_ctx *cx, const sp_compiler *c, sp_target target, sp_compilation *all,
                                   int n)
 {
     if (known_to_hang(c)) return SPARTA_OK;
     one *each = sp_alloc_array(cx, (size_t)n, sizeof *each);
     sp_program *programs = sp_alloc_array(cx, (size_t)n, sizeof *programs);
+    const char *without = unknown_to(c);
+    sp_text said;
+    sp_text_init(&said, cx);
     sparta_status s = each && programs ? SPARTA_OK : sp_ctx_status(cx);
-    for (int i = 0; i < n && s == SPARTA_OK; i++) {
-        write_command(c, target, all[i].folder, NULL, &each[i].k);
-        surround(all[i].folder, &each[i].around);
-        programs[i] = (sp_program){.argv = each[i].k.argv, .options = &each[i].around.limits};
-    }
-    if (s == SPARTA_OK) s = sp_spawn_all(cx, programs, n, sp_cores());
+    if (s == SPARTA_OK) s = run_each(cx, c, target, without, all, n, each, programs, &said);
+    if (s == SPARTA_OK && programs[0].exit_code && !without && is_old(c, sp_text_str(&said)))
+        s = run_each(cx, c, target, FUSE, all, n, each, programs, &said);
     for (int i = 0; i < n && s == SPARTA_OK; i++) {
         all[i].made = !programs[i].error && programs[i].exit_code == 0;
         if (programs[i].error || programs[i].exit_code != TIMED_OUT || known_to_hang(c)) continue;
         if (judge(cx, c, SPARTA_OK, TIMED_OUT, "") != SPARTA_OK) sp_compiler_note(cx);
         sp_ctx_clear(cx);
     }
+    sp_text_free(&said);
     sp_free(cx, programs);
     sp_free(cx, each);
     return s;

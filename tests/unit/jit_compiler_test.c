@@ -69,13 +69,44 @@ static void failing_compilers(void **state)
     assert_int_equal(kernels(p, NULL, 0), 0);
 }
 
+/* One that knows no parameter, and leaves a file in `refused` each time it meets one. */
+static sparta_ctx *old_compiler(const place *p, const char *name, char *refused, size_t size)
+{
+    char body[512];
+    snprintf(refused, size, "%s/%s-refused", p->root, name);
+    assert_int_equal(mkdir(refused, 0700), 0);
+    snprintf(body, sizeof body,
+             "case \"$*\" in *--param*) touch %s/$$; echo \"cc1: error: invalid --param name "
+             "'avoid-fma-max-bits'\" >&2; exit 1 ;; esac\nexec /usr/bin/cc \"$@\"",
+             refused);
+    return with_script(p, name, body);
+}
+
+/* They are asked once: alone, or several side by side, which then run again side by side. */
 static void old_compilers_do_without_the_parameter(void **state)
 {
     place *p = *state;
-    sparta_ctx *cx = with_script(p, "old",
-                                 "case \"$*\" in *--param*) echo \"cc1: error: invalid --param name "
-                                 "'avoid-fma-max-bits'\" >&2; exit 1 ;; esac\nexec /usr/bin/cc \"$@\"");
+    static const char *const text[] = {adds, subs, VISIBLE "int add(int a, int b) { return a * b; }\n"};
+    static const int answer[] = {8, 2, 15};
+    const sp_object *o[3];
+    char tried[128];
+    sparta_ctx *cx = old_compiler(p, "old", tried, sizeof tried);
     assert_int_equal(use(cx, adds, 8), SP_JIT_COMPILED);
+    assert_int_equal(use(cx, subs, 2), SP_JIT_COMPILED);
+    assert_int_equal(entries(tried, NULL, 0), 1);
+    assert_int_equal(sp_ctx_memory(cx), 0);
+    assert_string_equal(sparta_notes(cx), "");
+    sparta_ctx_free(cx);
+    cx = old_compiler(p, "old-too", tried, sizeof tried);
+    assert_int_equal(sp_jit_get_all(cx, SP_TARGET_PORTABLE, 3, text, o), SPARTA_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_non_null(o[i]);
+        assert_int_equal(((binary)sp_jit_symbol(o[i], "add"))(5, 3), answer[i]);
+        sp_jit_close(o[i]);
+    }
+    assert_int_equal(entries(tried, NULL, 0), 3);
+    assert_int_equal(use(cx, VISIBLE "int add(int a, int b) { return b - a; }\n", -2), SP_JIT_COMPILED);
+    assert_int_equal(entries(tried, NULL, 0), 3);
     assert_int_equal(sp_ctx_memory(cx), 0);
     assert_string_equal(sparta_notes(cx), "");
     sparta_ctx_free(cx);
