@@ -326,12 +326,8 @@ sparta_status sp_compiler_run_all(sparta_ctx *cx, const sp_compiler *c, sp_targe
     if (s == SPARTA_OK) s = run_each(cx, c, target, without, all, n, each, programs, &said);
     if (s == SPARTA_OK && programs[0].exit_code && !without && is_old(c, sp_text_str(&said)))
         s = run_each(cx, c, target, FUSE, all, n, each, programs, &said);
-    for (int i = 0; i < n && s == SPARTA_OK; i++) {
+    for (int i = 0; i < n && s == SPARTA_OK; i++)
         all[i].made = !programs[i].error && programs[i].exit_code == 0;
-        if (programs[i].error || programs[i].exit_code != TIMED_OUT || known_to_hang(c)) continue;
-        if (judge(cx, c, SPARTA_OK, TIMED_OUT, "") != SPARTA_OK) sp_compiler_note(cx);
-        sp_ctx_clear(cx);
-    }
     sp_text_free(&said);
     sp_free(cx, programs);
     sp_free(cx, each);

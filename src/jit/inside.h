@@ -52,8 +52,8 @@ typedef struct sp_compiler {
 sparta_status sp_compiler_find(sparta_ctx *cx, sp_device device, sp_compiler *out) SP_MUST;
 sparta_status sp_compiler_run(sparta_ctx *cx, const sp_compiler *c, sp_target target,
                               const char *folder) SP_MUST;
-/* Several folders side by side, one compiler a core. What failed is not made, and only running it by itself tells why; a compiler that hung
- * is noted and remembered. */
+/* Several folders side by side, one compiler a core. What failed is not made, and only running it by itself tells why: one that
+ * takes too long beside others may not when it is alone. */
 typedef struct sp_compilation {
     char folder[SP_FOLDER];
     bool made;
