@@ -377,20 +377,61 @@ static void test_one_after_another(void **state)
     leave_crowd(&c);
 }
 
+/* What program i wrote of itself; 0: nothing yet. */
+static pid_t pid_in(const char *folder, int i)
+{
+    char path[64], text[32] = "";
+    snprintf(path, sizeof path, "%s/%d", folder, i);
+    FILE *f = fopen(path, "r");
+    const bool whole = f && fgets(text, sizeof text, f) && strchr(text, '\n');
+    if (f) fclose(f);
+    return whole ? (pid_t)atoi(text) : 0;
+}
+
+enum { AT_ONCE = 3 };
+typedef struct watched {
+    sparta_ctx *cx;
+    const char *folder;
+} watched;
+
+static void *cancel_when_all_run(void *arg)
+{
+    const watched *w = arg;
+    for (int i = 0; i < AT_ONCE; i++)
+        for (int k = 0; k < 2000 && !pid_in(w->folder, i); k++) usleep(10000);
+    sparta_ctx_cancel(w->cx);
+    return NULL;
+}
+
+/* Those that run are gone, the others never begin. */
 static void test_all_are_cancelled(void **state)
 {
     (void)state;
-    static const char *const slow[SEVERAL] = {"sleep 30", "sleep 30", "sleep 30", "sleep 30", "sleep 30"};
-    sparta_ctx *cx = sparta_ctx_create(NULL);
+    char folder[] = "/tmp/sparta-crowd-XXXXXX", text[SEVERAL][100];
+    const char *script[SEVERAL];
+    watched w = {sparta_ctx_create(NULL), folder};
     pthread_t t;
     crowd c;
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < SEVERAL; i++) {
+        snprintf(text[i], sizeof text[i], "echo $$ > %s/%d; exec sleep 100", folder, i);
+        script[i] = text[i];
+    }
     const double start = sp_now();
-    assert_int_equal(pthread_create(&t, NULL, cancel_soon, cx), 0);
-    assert_int_equal(run_crowd(cx, &c, slow, NULL, 3), SPARTA_E_CANCELLED);
+    assert_int_equal(pthread_create(&t, NULL, cancel_when_all_run, &w), 0);
+    assert_int_equal(run_crowd(w.cx, &c, script, NULL, AT_ONCE), SPARTA_E_CANCELLED);
     pthread_join(t, NULL);
-    assert_true(sp_now() - start < 20);
+    for (int i = 0; i < SEVERAL; i++) {
+        const pid_t pid = pid_in(folder, i);
+        assert_int_equal(pid > 1, i < AT_ONCE);
+        for (int k = 0; k < 1000 && pid && is_there(pid); k++) usleep(10000);
+        assert_false(pid && is_there(pid));
+    }
+    assert_true(sp_now() - start < 80); /* they did not end by themselves */
     leave_crowd(&c);
-    sparta_ctx_free(cx);
+    snprintf(text[0], sizeof text[0], "rm -r %s", folder);
+    assert_int_equal(system(text[0]), 0);
+    sparta_ctx_free(w.cx);
 }
 
 static int set_up(void **state)
