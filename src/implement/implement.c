@@ -76,7 +76,10 @@ sparta_status sp_implement_code_all(sparta_ctx *cx, sp_target target, int n, con
     sparta_status s = SPARTA_OK;
     for (int i = 0; i < n && s == SPARTA_OK; i++)
         if (!out[i]) s = code_of(cx, target, text[i], &out[i]);
-    for (int i = 0; i < n && s != SPARTA_OK; i++) sp_jit_close(out[i]);
+    for (int i = 0; i < n && s != SPARTA_OK; i++) {
+        sp_jit_close(out[i]);
+        out[i] = NULL;
+    }
     return s;
 }
 
