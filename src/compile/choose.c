@@ -191,6 +191,7 @@ sparta_status sp_lower_choose(lowering *l)
         l->node[i].node = g->node[i];
         SP_TRY(look(l, &l->node[i], stats[g->node[i]->out[0]->id]));
     }
+    if (l->n_kernels) sp_compile_tell(&l->request->options, 0, g->n_nodes, "compiling kernels");
     SP_TRY(sp_lower_build(l));
     for (int i = 0; i < g->n_nodes; i++) {
         SP_TRY(sp_check_cancel(l->cx));
