@@ -103,7 +103,7 @@ def groups(pattern):
 def recipes(task, pattern):
     if pattern in ONE_SHOT:
         return ("one-shot",)
-    scopes = ("local",) if groups(pattern) or task.sentences else ("local", "global")  # MiniLM's embeddings go farther away globally
+    scopes = ("local",) if groups(pattern) else ("local", "global")
     return *scopes, *(f"{scope} distilled" for scope in scopes)
 
 
@@ -175,6 +175,8 @@ def optimizers(task, model, steps, fused=None):
 # ---------------------------------------------------------------- learning from a model that is there
 def learn(task, model, parts, epochs, seed, pattern, recipe, teacher, probe):
     """MiniLM, pruned while it learns to be as the dense one."""
+    if len(parts) < 4 or not len(parts[3][1]):
+        raise ValueError("the sentences have none of other languages, from which MiniLM learns, too; tools/validate.py --export-data DIR writes them")
     torch.manual_seed(seed)
     ids, mask = (torch.cat([parts[0][0][i], parts[3][0][i]]) for i in range(2))
     all_ = [b for _ in range(epochs) for b in batches(mask.sum(1), task.batch)]
@@ -355,7 +357,7 @@ def row(name, seed, pattern, recipe, o):
     if seed == 0:
         save(model, o, name, pattern, recipe)
     if task.sentences:
-        mine, theirs = (answers(m, parts[2][0], len(parts[2][1])) for m in (model, dense))
+        mine, theirs = (answers(m, parts[1][0], len(parts[1][1])) for m in (model, dense))  # a test set chooses nothing
         said["cosine"] = float((mine * theirs).sum(1).mean())
     masks = [m.weight_mask for m in model.modules() if isinstance(m, sparta.masked.Masked)]
     return {**judged(model, parts, probe), "density": sum(int(m.sum()) for m in masks) / sum(m.numel() for m in masks), **said}
@@ -378,13 +380,13 @@ def job(what, name, seed, pattern, recipe, o):
     o = o._replace(device=o.device if TASKS[name].large else "cpu")
     torch.set_float32_matmul_precision("high" if o.device == "cuda" else "highest")
     said = begin(name, seed, o) if what == "begin" else row(name, seed, pattern, recipe, o)
-    key = {"task": name, "pattern": pattern, "recipe": recipe, "seed": seed}
+    key = {"task": name, "pattern": pattern, "recipe": recipe, "seed": seed, "epochs": epochs_of(TASKS[name], o)}
     return {**key, **said, "seconds": round(time.perf_counter() - start, 2), "device": o.device}
 
 
 # ---------------------------------------------------------------- all of them
 def key_of(r):
-    return r["task"], r["pattern"], r["recipe"], r["seed"]
+    return r["task"], r["pattern"], r["recipe"], r["seed"], r.get("epochs")
 
 
 class Kept:
@@ -406,7 +408,7 @@ def wanted(names, args):
     """Beginnings, and for each what follows."""
     for name in sorted(names, key=lambda n: not TASKS[n].large):
         for seed in range(args.repeats):
-            yield (name, seed), [(name, seed, p, r) for p in TASKS[name].patterns for r in recipes(TASKS[name], p) if re.search(args.recipe, r)]
+            yield (name, seed), [(name, seed, p, r) for p in TASKS[name].patterns for r in recipes(TASKS[name], p) if re.search(args.recipe, f"{p} {r}")]
 
 
 def train_all(names, o, kept, args):
@@ -418,8 +420,9 @@ def train_all(names, o, kept, args):
             open_[pool.submit(job, what, name, seed, pattern, recipe, o)] = then
 
         for (name, seed), rows in wanted(names, args):
-            rows = [r for r in rows if (name, r[2], r[3], seed) not in kept.done]
-            if os.path.exists(base_path(o, name, seed)) and (name, "dense", "dense", seed) in kept.done:
+            key = lambda pattern, recipe: (name, pattern, recipe, seed, epochs_of(TASKS[name], o))
+            rows = [r for r in rows if key(r[2], r[3]) not in kept.done]
+            if os.path.exists(base_path(o, name, seed)) and key("dense", "dense") in kept.done:
                 for r in rows:
                     submit("row", *r)
             elif rows:  # a dense model of its own: what began with another is done again
@@ -505,7 +508,7 @@ def arguments():
     parser.add_argument("--work", default=folder, metavar="DIR", help="models on their way; for --time those of seed 0")
     parser.add_argument("--json", default="", help="the file of rows (WORK/results.jsonl)")
     parser.add_argument("--only", default="", help="tasks whose name has this")
-    parser.add_argument("--recipe", default="", help="recipes in which this is found, e.g. 'distilled|one-shot'")
+    parser.add_argument("--recipe", default="", help="rows in whose pattern and recipe this is found, e.g. '2:4 local|one-shot'")
     parser.add_argument("--epochs", type=int, default=0, help="in place of the tasks' own")
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="for large models")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes that train")

@@ -36,6 +36,7 @@ FRAMES = (
 )
 SENTENCES = (48000, 2000, 4000)  # for training, validation, test
 MORE = 96000  # around names in other languages
+TRIES = 100  # of a sentence that was not told before
 
 
 def digits():
@@ -107,10 +108,22 @@ def diamonds():
 
 
 # ---------------------------------------------------------------- sentences
-def part_of(name):
-    """Which of training, validation and test a name is for, by its letters: no name is in two."""
-    place = zlib.crc32(name.encode()) % 100
+def part_of(tokens):
+    """Which of training, validation and test a name is for, by its tokens: no name is in two. By its letters Malasia and Malásia would be two names,
+    of which MiniLM sees one."""
+    place = zlib.crc32(" ".join(tokens).encode()) % 100
     return 0 if place < 70 else 1 if place < 80 else 2
+
+
+def divided(tokenizer, asked, others):
+    """{(kind, language, part): names} of (name, kind, language): those that are asked of in three parts, of the others those of training as a fourth."""
+    by = {}
+    for pairs, extra in ((asked, False), (others, True)):
+        for word, kind, lang in pairs:
+            part = part_of(tokenizer.encode(word, add_special_tokens=False).tokens)
+            if not extra or part == 0:
+                by.setdefault((kind, lang, 3 if extra else part), []).append(word)
+    return by
 
 
 def frames(dice, by, lang, part):
@@ -123,33 +136,36 @@ def frames(dice, by, lang, part):
     return text
 
 
+def told(tokenizer, by, counts):
+    """(ids, language, part) of sentences, as many for each part; none twice, as the tokenizer sees it."""
+    dice, seen = random.Random(0), set()
+    for part, count in enumerate(counts):
+        langs = range(len(CODES)) if part < 3 else OTHERS
+        for i in range(count):
+            for _ in range(TRIES):
+                ids = tuple(tokenizer.encode(frames(dice, by, langs[i % len(langs)], part)).ids)
+                if ids not in seen:
+                    break
+            else:
+                raise ValueError(f"{TRIES} sentences of part {part} in {langs[i % len(langs)]} were all told before: it has too few names")
+            seen.add(ids)
+            yield ids, i % len(CODES) if part < 3 else -1, part
+
+
 def sentences():
     """Arrays of the sentences, and the words of MiniLM that occur in them."""
     from tokenizers import Tokenizer
 
-    by = {}
-    for kind, words in kinds().items():
-        for word, lang in words.items():
-            by.setdefault((kind, lang, part_of(word)), []).append(word)
-    for code in OTHERS:  # a name has the same part in all languages
-        for word, kind in sorted(written(code)):
-            if part_of(word) == 0:
-                by.setdefault((kind, code, 3), []).append(word)
-    dice = random.Random(0)
-    told, y, part = [], [], []
-    for of, count in enumerate((*SENTENCES, MORE)):
-        langs = range(len(CODES)) if of < 3 else OTHERS
-        for i in range(count):
-            told.append(frames(dice, by, langs[i % len(langs)], of))
-            y.append(i % len(CODES) if of < 3 else -1)
-            part.append(of)
     tokenizer = Tokenizer.from_file(os.path.join(minilm_folder(), "tokenizer.json"))
+    tokenizer.no_padding()
+    asked = [(word, kind, lang) for kind, words in kinds().items() for word, lang in words.items()]
+    by = divided(tokenizer, asked, [(word, kind, code) for code in OTHERS for word, kind in sorted(written(code))])
     tokenizer.enable_truncation(WORDS)
     tokenizer.enable_padding(length=WORDS)
-    ids = np.array([e.ids for e in tokenizer.encode_batch(told)])
+    ids, y, part = (np.array(column) for column in zip(*told(tokenizer, by, (*SENTENCES, MORE))))
     words, x = np.unique(ids, return_inverse=True)
     mask = (ids != tokenizer.token_to_id("[PAD]")).astype(np.uint8)
-    return {"x": x.reshape(ids.shape).astype(np.uint16), "x1": mask, "y": np.array(y), "part": np.array(part, np.uint8), "words": words}
+    return {"x": x.reshape(ids.shape).astype(np.uint16), "x1": mask, "y": y, "part": part.astype(np.uint8), "words": words}
 
 
 def minilm_folder():
@@ -176,9 +192,9 @@ def export(folder):
     os.makedirs(folder, exist_ok=True)
     for make in (digits, mnist, names, diamonds):
         save(folder, make.__name__, make())
-    told = sentences()
-    words = told.pop("words")
-    save(folder, "sentences", told)
+    arrays = sentences()
+    words = arrays.pop("words")
+    save(folder, "sentences", arrays)
     save(folder, "minilm", minilm(words))
 
 

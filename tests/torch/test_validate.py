@@ -80,13 +80,53 @@ def configs():
 
 
 def frames():
-    """The slots of sentences are kinds that names have, and a name is for one part alone."""
+    """The slots of sentences are kinds that names have."""
     by = {(kind, lang, part): [f"{kind}{lang}{part}"] for kind in ("language", "country", "currency", "script") for lang in range(2) for part in range(3)}
     for seed in range(50):
         text = validate_data.frames(validate_data.random.Random(seed), by, seed % 2, seed % 3)
         need("{" not in text and f"{seed % 2}{seed % 3}" in text, text)
-    parts = [validate_data.part_of(f"name {i}") for i in range(1000)]
-    need(all(parts.count(i) > 50 for i in range(3)), "a part of names is empty")
+
+
+def reader(words):
+    """A tokenizer as MiniLM's is, without case and accents, of these words."""
+    try:
+        import tokenizers
+    except ImportError:
+        raise NotRun("no tokenizers") from None
+    made = tokenizers.Tokenizer(tokenizers.models.WordPiece({w: i for i, w in enumerate(["[PAD]", "[UNK]", *words])}, unk_token="[UNK]"))
+    made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return made
+
+
+def apart():
+    """A name is in one part alone as the tokenizer sees it, however a language writes it, and no sentence is in two."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    tokenizer = reader([*letters, *("##" + c for c in letters), *".,"])
+    spelled = lambda i: "".join(letters[i // 26**k % 26] for k in range(3))
+    accents = str.maketrans("aeiou", "\u00e1\u00ea\u00ef\u00f5\u00fc")
+    kinds, langs = ("language", "country", "currency", "script"), len(validate_data.CODES)
+    ways = (str, str.title, lambda w: w.translate(accents), lambda w: w.translate(accents).upper())
+    names = [(ways[(i + lang) % 4](spelled(137 * i)), kinds[i % 4], lang) for i in range(400) for lang in range(langs)]
+    others = [(ways[i % 4](spelled(137 * i)), kinds[i % 4], code) for i in range(600) for code in validate_data.OTHERS]
+    by = validate_data.divided(tokenizer, names, others)
+    seen = {part: set() for part in range(4)}
+    for (_, _, part), words in by.items():
+        seen[part] |= {tokenizer.normalizer.normalize_str(word) for word in words}
+    need(len(seen[0] | seen[1] | seen[2]) == 400 < len({word for word, _, _ in names}), "names that are written in many ways are as many names")
+    need(all(len(seen[part]) > 20 for part in range(4)), "a part has no names")
+    for a, b in ((0, 1), (0, 2), (1, 2), (3, 1), (3, 2)):
+        need(not seen[a] & seen[b], f"parts {a} and {b} share {seen[a] & seen[b]}")
+    rows = list(validate_data.told(tokenizer, by, (320, 96, 96, 480)))
+    need([sum(part == i for _, _, part in rows) for i in range(4)] == [320, 96, 96, 480], "counts")
+    need(len({ids for ids, _, _ in rows}) == len(rows), "a sentence is told twice")
+    one = {(kind, lang, 0): ["aaa"] for kind in kinds for lang in range(langs)}
+    try:
+        list(validate_data.told(tokenizer, one, (320,)))
+    except ValueError as error:
+        need("too few names" in str(error), str(error))
+    else:
+        need(False, "few names make many sentences")
 
 
 def bert():
@@ -136,6 +176,10 @@ def whole():
     kept = validate.Kept(os.path.join(tests.work.name, "kept.jsonl"))
     kept.add(row)
     need(validate.key_of(row) in validate.Kept(kept.path).done, "a row that is kept is not known as done")
+    need(row["epochs"] == 1 and validate.key_of({**row, "epochs": 2}) not in kept.done, "a row of other epochs is done")
+    args = types.SimpleNamespace(repeats=1, recipe="4x1:0.9 local|2:4 local distilled")
+    rest = [r[2:] for _, all_ in validate.wanted(["MLP on digits"], args) for r in all_]
+    need(rest == [("4x1:0.9", "local"), ("4x1:0.9", "local distilled"), ("2:4", "local distilled")], f"wanted {rest}")
 
 
 def learns():
@@ -166,6 +210,12 @@ def learns():
     share = [float((m.weight != 0).float().mean()) for m in slowly.modules() if isinstance(m, sparta.masked.Masked)]
     need(len(share) == 12 and max(share) <= 0.5, f"densities {share}")
     need(apart(slowly) < apart(once), f"{apart(slowly)} apart, {apart(once)} at once")
+    try:
+        validate.learn(task, once, [*parts[:3], ((ids[:0], mask[:0]), torch.zeros(0))], 1, 0, "4x1:0.5", "local", dense, probe)
+    except ValueError as error:
+        need("--export-data" in str(error), str(error))
+    else:
+        need(False, "it learns without the sentences that it needs")
     return f"{apart(slowly):.3f} apart, {apart(once):.3f} at once"
 
 
@@ -173,6 +223,7 @@ tests.check("the recipe is chosen by validation", chooses)
 tests.check("the page", writes)
 tests.check("configs", configs)
 tests.check("sentences", frames)
+tests.check("names and sentences of one part", apart)
 tests.check("BERT is transformers'", bert)
 tests.check("a task of random digits", whole)
 tests.check("learning from the dense model", learns)
