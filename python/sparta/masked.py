@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -56,12 +57,16 @@ def part_of(x: torch.Tensor, like: Any) -> torch.Tensor:
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def _as_bits(x: torch.Tensor) -> Any:
+# Gradients of is_grads_batched; a name of torch's own, which another version may not have.
+_batched = getattr(getattr(torch._C, "_functorch", None), "is_legacy_batchedtensor", lambda x: False)
+
+
+def _as_bits(x: torch.Tensor) -> torch.dtype | None:
     """The integers whose bits a float's are, on a CPU: times 0 they are 0.0 whatever they were, NaN too, and times 1 what they were. torch's where
     and masked_fill take 8 times as long there, as do products with booleans: they go element by element. So the mask becomes integers first. None:
-    another device, or another kind of tensor."""
+    another device, or another kind of tensor, or one whose bits are not its values (many at once, or the negative of what is stored)."""
     plain = type(x) in (torch.Tensor, nn.Parameter) and x.device.type == "cpu" and x.is_floating_point()
-    return _BITS.get(x.element_size()) if plain else None
+    return _BITS.get(x.element_size()) if plain and not x.is_neg() and not _batched(x) else None
 
 
 @torch.no_grad()
@@ -79,7 +84,7 @@ class _Hide(torch.autograd.Function):
     it lies."""
 
     @staticmethod
-    def forward(ctx, x, stays, owned):
+    def forward(ctx: Any, x: torch.Tensor, stays: torch.Tensor, owned: bool) -> torch.Tensor:
         ctx.save_for_backward(stays)
         ctx.save_for_forward(stays)
         ctx.owned = owned
@@ -87,15 +92,16 @@ class _Hide(torch.autograd.Function):
         return (x.view(bits) * stays.to(bits)).view(x.dtype)
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (stays,) = ctx.saved_tensors
-        if ctx.owned and not torch.is_grad_enabled():
+        # In place a tangent would be left as it is: forward-mode AD of the gradient takes the other way.
+        if ctx.owned and not torch.is_grad_enabled() and _as_bits(grad) is not None and forward_ad._current_level < 0:
             keep_(grad, stays)
             return grad, None, None
         return hide(grad, stays), None, None
 
     @staticmethod
-    def jvp(ctx, tangent, *_):
+    def jvp(ctx: Any, tangent: torch.Tensor, *_: Any) -> torch.Tensor:
         (stays,) = ctx.saved_tensors
         return torch.where(stays, tangent, 0)
 

@@ -13,6 +13,7 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
+from torch.autograd import forward_ad as fwAD
 
 from common import ROOT, Tests, need, refused
 
@@ -137,6 +138,46 @@ def bits():
     need(torch.autograd.gradgradcheck(lambda x: masked.hide(x, stays) ** 2, x), "gradient of the gradient")
     many = torch.func.vmap(torch.func.grad(lambda x: (masked.hide(x, stays) ** 2).sum()))(torch.ones(4, 2, 3))
     need(torch.equal(many, (2.0 * stays).expand(4, 2, 3)), "vmap of grad")
+
+
+def gradients_of_gradients():
+    """Of an owned weight, whose gradient is changed in place where nobody else sees it: forward over reverse, many at once, and with the negative bit
+    set they are what torch.where gives."""
+    stays = torch.tensor([[True, False, True], [False, True, False]])
+    own, where = (lambda w: masked.hide(w, stays, True)), (lambda w: torch.where(stays, w, 0))
+    w, tangent = torch.randn(2, 3, dtype=torch.float64), torch.randn(2, 3, dtype=torch.float64)
+
+    def forward_over_reverse(f):
+        with fwAD.dual_level():
+            x = fwAD.make_dual(w.clone().requires_grad_(), tangent)
+            grad = fwAD.unpack_dual(torch.autograd.grad((f(x) + 1).pow(3).sum(), x)[0])
+            return torch.stack([grad.primal.detach(), grad.tangent.detach()])
+
+    def from_outside(f):  # the tangent comes with the gradient alone
+        x = w.clone().requires_grad_()
+        y = f(x)
+        with fwAD.dual_level():
+            grad = fwAD.unpack_dual(torch.autograd.grad(y, x, fwAD.make_dual(torch.ones_like(w), tangent))[0])
+            return torch.stack([grad.primal, grad.tangent])
+
+    def batched(f):
+        x = w.clone().requires_grad_()
+        return torch.autograd.grad(f(x), x, torch.arange(24, dtype=torch.float64).view(4, 2, 3), is_grads_batched=True)[0]
+
+    def negative(f):
+        x = w.clone().requires_grad_()
+        grad = torch.complex(w, tangent).conj().imag
+        need(grad.is_neg(), "no negative bit")
+        return torch.autograd.grad(f(x), x, grad)[0]
+
+    vectorized = lambda f: torch.autograd.functional.jacobian(lambda w: f(w).pow(2), w, vectorize=True)
+    hessian = lambda f: torch.autograd.functional.hessian(lambda w: f(w).pow(3).sum(), w, vectorize=True)
+    for way in (forward_over_reverse, from_outside, batched, negative, vectorized, hessian):
+        need(torch.equal(way(own), way(where)), f"{way.__name__}: {way(own)}, torch.where's {way(where)}")
+    minus = torch.complex(w, tangent).conj().imag
+    kept = minus.clone()
+    masked.keep_(minus, stays)
+    need(torch.equal(minus, where(kept)) and torch.equal(masked.hide(torch.complex(w, tangent).conj().imag, stays), where(-tangent)), "the negative bit")
 
 
 def forward_and_gradient():
@@ -314,6 +355,7 @@ tests.check("patterns: convolutions", convolutions)
 tests.check("patterns: bad texts and weights", bad_patterns)
 tests.check("masked: forward and gradient", forward_and_gradient)
 tests.check("masked: bits", bits)
+tests.check("masked: gradients of gradients", gradients_of_gradients)
 for name, make in OPTIMIZERS.items():
     tests.check(f"masked: pruned weights stay 0, {name}", stays_zero, make)
 tests.check("masked: states, copies, dtypes", states)
