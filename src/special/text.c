@@ -118,6 +118,15 @@ static int sum_vectors(const writer *w)
     return t >= 0 ? w->n->loop[t].vectors : v < 0 ? 1 : w->bound[v] ? w->vectors : w->n->loop[v].vectors;
 }
 
+/* Is what lanes sum added up before factors that are known outside have their part? The sums are numbers then. Lane by lane, one that is 0 because nothing came to it would
+ * make NaN of an infinite factor. */
+static bool lanes_first(const sp_special_nest *n)
+{
+    for (int l = 0; l <= vector_loop(n); l++)
+        if (n->loop[l].apart) return true;
+    return false;
+}
+
 /* ------------------------------------------------------------------ the body */
 static const char *lanes(const writer *w)
 {
@@ -196,7 +205,9 @@ static void body(writer *w)
 
 static void store(writer *w, int nest_stores)
 {
-    const int u = w->n->uses - 1, v = vector_loop(w->n), vectors = sum_vectors(w);
+    const bool numbers = lanes_first(w->n);
+    const int u = w->n->uses - 1, v = numbers ? -1 : vector_loop(w->n),
+              vectors = numbers ? 1 : sum_vectors(w);
     char name[48], at[sizeof w->at[0]];
     sp_write_name(w, u, name);
     sp_write_result_place(w, at);
@@ -266,7 +277,7 @@ static void store_all(const writer *from, int at, int nest_stores)
 
 /* ------------------------------------------------------------------ loops */
 static void walk(const writer *from, int at);
-static void declare_sums(const writer *w, const char *name);
+static void declare_sums(const writer *w, const char *name, bool numbers);
 
 /* What is inside of the one loop of nests that are one function, nest by nest; the first has begun already. */
 static void each_nest(const writer *in)
@@ -732,18 +743,19 @@ static void each_together(const writer *from, int at, const char *q, const char 
 }
 
 /* The sum of position t, across lanes; four of them at once where they are. */
-static void sum_together(const writer *w, const char *name, int t, bool fours, char out[96])
+enum { SUM_TEXT = 16 + 16 * SP_SPECIAL_VECTORS };
+static void sum_together(const writer *w, const char *name, int t, bool fours, char out[SUM_TEXT])
 {
     const int vectors = sum_vectors(w);
     size_t used = 0;
     if (fours) {
-        snprintf(out, 96, "sums%d[%d]", t / 4, t % 4);
+        snprintf(out, SUM_TEXT, "sums%d[%d]", t / 4, t % 4);
         return;
     }
-    used += (size_t)snprintf(out, 96, "sum_vec(");
-    for (int v = 0; v < vectors && used < 90; v++)
-        used += (size_t)snprintf(out + used, 96 - used, "%s%s%d_%d", v ? " + " : "", name, t, v);
-    snprintf(out + used, 96 - used, ")");
+    used += (size_t)snprintf(out, SUM_TEXT, "sum_vec(");
+    for (int v = 0; v < vectors; v++)
+        used += (size_t)snprintf(out + used, SUM_TEXT - used, "%s%s%d_%d", v ? " + " : "", name, t, v);
+    snprintf(out + used, SUM_TEXT - used, ")");
 }
 
 static void sum_fours(writer *w, const char *name, int n)
@@ -766,7 +778,7 @@ static void store_together(const writer *from, int at, const char *q, const char
     for (int t = 0; t < n; t++) {
         writer w = *from;
         const sp_special_loop *l = &w.n->loop[at];
-        char c[160], sum[96], result[48], place[64];
+        char c[160], sum[SUM_TEXT], result[48], place[64];
         sp_text e;
         w.opened = 0;
         sp_write_block(&w);
@@ -844,7 +856,7 @@ static void positions_together(const writer *from, int at, const char *first, co
         in.apart = at + 1;
         leave_out(&in, from->n, at + 1);
     }
-    declare_sums(&in, name);
+    declare_sums(&in, name, false);
     walk(&in, at);
     if (n % 4 == 0) sum_fours(&w, name, n);
     store_together(&w, at, q, coordinate, name);
@@ -954,10 +966,10 @@ static void merge_loop(const writer *from, int at)
     inside(&w, at);
 }
 
-static void declare_sums(const writer *w, const char *name)
+static void declare_sums(const writer *w, const char *name, bool numbers)
 {
-    const bool in_vectors = vector_loop(w->n) >= 0;
-    const int n = sums(w), vectors = sum_vectors(w);
+    const bool in_vectors = vector_loop(w->n) >= 0 && !numbers;
+    const int n = sums(w), vectors = numbers ? 1 : sum_vectors(w);
     for (int k = 0; k < n; k++) {
         sp_text_printf(w->out, "%*s%s", 4 * w->indent, "", in_vectors ? "vec" : "float");
         for (int t = 0; t < vectors; t++)
@@ -967,6 +979,26 @@ static void declare_sums(const writer *w, const char *name)
     }
 }
 
+/* What was summed apart comes to the sums, by the factors that are known already: lanes that these sums share added up before, lanes of a loop outside as many as there are. */
+static void add_apart(writer *w, int at, int k, int t)
+{
+    const int v = vector_loop(w->n);
+    const char sign = w->n->negative ? '-' : '+';
+    char sum[SUM_TEXT];
+    sp_text e;
+    sp_text_init(&e, w->out->cx);
+    sp_write_product(w, at, true, t, &e);
+    if (lanes_first(w->n)) {
+        sum_together(w, "part", k, false, sum);
+        LINE(w, "sum%d_0 %c= %s * %s[0];", k, sign, sum, sp_text_str(&e));
+    } else if (v >= 0 && w->masked && summed(w->s, w->n, v))
+        LINE(w, "sum%d_%d %c= first_vec(lanes, part%d_%d * %s, 0.f);", k, t, sign, k, t, sp_text_str(&e));
+    else
+        LINE(w, "sum%d_%d %c= part%d_%d * %s;", k, t, sign, k, t, sp_text_str(&e));
+    if (e.status && !w->out->status) w->out->status = e.status;
+    sp_text_free(&e);
+}
+
 /* The sums of this loop by themselves; then the factors that are known already. */
 static void summing_apart(const writer *from, int at)
 {
@@ -974,17 +1006,10 @@ static void summing_apart(const writer *from, int at)
     w.opened = 0;
     w.apart = at;
     sp_write_block(&w);
-    declare_sums(&w, "part");
+    declare_sums(&w, "part", false);
     walk(&w, at);
     for (int k = 0; k < sums(&w); k++)
-        for (int t = 0; t < sum_vectors(&w); t++) {
-            sp_text e;
-            sp_text_init(&e, w.out->cx);
-            sp_write_product(&w, at, true, t, &e);
-            LINE(&w, "sum%d_%d %c= part%d_%d * %s;", k, t, w.n->negative ? '-' : '+', k, t, sp_text_str(&e));
-            if (e.status && !w.out->status) w.out->status = e.status;
-            sp_text_free(&e);
-        }
+        for (int t = 0; t < (lanes_first(w.n) ? 1 : sum_vectors(&w)); t++) add_apart(&w, at, k, t);
     sp_write_close(&w);
 }
 
@@ -1032,7 +1057,7 @@ static void summing(const writer *from, int at)
         sp_write_close(&w);
         return;
     }
-    declare_sums(&w, "sum");
+    declare_sums(&w, "sum", lanes_first(w.n));
     walk(&w, at);
     w.copy = 0;
     store_all(&w, at, sp_special_stores(w.s, w.number));

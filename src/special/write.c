@@ -733,7 +733,7 @@ void sp_write_product(const writer *w, int loop, bool outside, int t, sp_text *o
     if (n > 1) sp_text_printf(out, "(");
     for (int i = 0; i < n; i++) {
         if (i) sp_text_printf(out, " * ");
-        expression(w, node[i], t, n == 1, out);
+        expression(w, node[i], t, n == 1 && !outside, out); /* what is outside is multiplied by */
     }
     if (n > 1) sp_text_printf(out, ")");
 }

@@ -620,6 +620,52 @@ static void positions_together(void **state)
             }
 }
 
+/* All of the first 7 elements are infinite. */
+static void run_infinite(sp_target t, const char *text, const sparta_tensor *operand, const char *schedule)
+{
+    special_case c = {
+        .s = expression(text, strchr(text, 'A') ? (const char *const[]){"A", "csr", NULL} : NULL)};
+    sparta_tensor got;
+    for (int o = 1; o < c.s->operands; o++) ok(sp_special_shape(c.s, o, operand[o].dim));
+    ok(sp_special_sized(c.s));
+    ok(sp_special_lower(c.s));
+    ok(sp_special_schedule(c.s, schedule, t));
+    ok(sp_special_build(c.s, operand, t, &c.kernel));
+    ok(sp_special_run(&c.kernel, NULL));
+    ok(sp_special_result(&c.kernel, 0, &got));
+    for (int j = 0; j < 7; j++) assert_true(((float *)got.data)[j] == INFINITY);
+    sp_free(cx, got.data);
+    end_case(&c);
+}
+
+/* Infinite factors of a sampled product, whose rows have 7 elements: some together, the others by themselves. Lanes that nothing came to have no part in it. */
+static void infinite_factors(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = {NULL, "vectorize(k,2); precompute(k)",
+                                            "reorder(i,j,k); vectorize(k); precompute(k); unroll(j,3)"};
+    static float a[2 * 7], b[7], x[7 * 8];
+    for (int j = 0; j < 7; j++) a[j] = a[7 + j] = b[j] = INFINITY;
+    for (int k = 0; k < 7 * 8; k++) x[k] = 1;
+    const sparta_tensor C = {.dtype = SPARTA_F32, .rank = 2, .dim = {2, 7}, .stride = {7, 1}},
+                        A = {.dtype = SPARTA_F32, .rank = 2, .dim = {2, 7}, .stride = {7, 1}, .data = a},
+                        X = {.dtype = SPARTA_F32, .rank = 2, .dim = {2, 8}, .stride = {8, 1}, .data = x},
+                        Y = {.dtype = SPARTA_F32, .rank = 2, .dim = {7, 8}, .stride = {8, 1}, .data = x},
+                        y = {.dtype = SPARTA_F32, .rank = 1, .dim = {7}, .stride = {1}, .data = b},
+                        one = {.dtype = SPARTA_F32, .rank = 1, .dim = {2}, .stride = {1}, .data = x};
+    for (sp_target t = 0; t < SP_TARGETS; t++) {
+        if (sp_target_device(t) != SP_DEVICE_CPU || !sp_target_fits(t)) continue;
+        for (size_t i = 0; i < SP_COUNT(schedules); i++) {
+            run_infinite(t, "C(i,j) = A(i,j)*X(i,k)*Y(j,k)", (const sparta_tensor[]){C, A, X, Y},
+                         schedules[i]);
+            run_infinite(t, "C(i,j) = A(i,j)/d(i)*X(i,k)*Y(j,k)", (const sparta_tensor[]){C, A, one, X, Y},
+                         schedules[i]);
+        }
+        run_infinite(t, "y(i) = b(i)*Y(i,k)*X(l,k)", (const sparta_tensor[]){y, y, Y, X},
+                     "reorder(i,k,l); vectorize(k,2); precompute(l)");
+    }
+}
+
 /* An index in as many parts as there are loops, each with the longest name that it may have. */
 static void indices_in_many_parts(void **state)
 {
@@ -744,6 +790,8 @@ static void tiles_and_sums_apart(void **state)
                   (const char *const[]){"A", "csr", NULL}, "precompute(k); vectorize(k,2); bound(k,39)");
     run_scheduled(t, 30, "C(i,l) = A(i,j,k)*X(j,l)*Y(k,l)", (const char *const[]){"A", "csf", NULL},
                   "reorder(l,i,j,k); vectorize(l,2); precompute(k)");
+    run_scheduled(t, 30, "C(i,j) = b(i)*X(i,k)*Y(j,k)", NULL,
+                  "split(j,u,v,16); reorder(i,u,k,v); vectorize(k,8); unroll(v); precompute(k)");
     run_scheduled(t, 0, "C(i,k) = A(i,j)*B(j,k)*z(k)", (const char *const[]){"A", "bsr(2,2)", NULL},
                   "reorder(k,i0,j0,j1,i1); vectorize(k,2); unroll(i1); precompute(j1)");
     special_case c = {.s = expression("y(i) = A(i,j)*x(j)", NULL)};
@@ -964,6 +1012,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(lanes_of_diagonals, enter, leave),
         cmocka_unit_test_setup_teardown(positions_in_ranges, enter, leave),
         cmocka_unit_test_setup_teardown(positions_together, enter, leave),
+        cmocka_unit_test_setup_teardown(infinite_factors, enter, leave),
         cmocka_unit_test_setup_teardown(indices_in_many_parts, enter, leave),
         cmocka_unit_test_setup_teardown(words_of_expressions, enter, leave),
         cmocka_unit_test_setup_teardown(softmax_over_a_pattern, enter, leave),
