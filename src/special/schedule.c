@@ -246,12 +246,10 @@ static sparta_status check_order(const work *w)
                     REFUSE(w, "%s is in vectors and %s, a part of the same index, would be inside of it",
                            l->name, n->loop[k].name);
         SP_TRY(check_tiles(w, i));
-        if (l->together && jam_refused(w->s, n, i))
-            REFUSE(w, "%s goes over several positions at a time, and %s", l->name, jam_refused(w->s, n, i));
-        if (l->apart) {
-            const char *refused = apart_refused(w->s, n, i);
-            if (refused) REFUSE(w, "%s would be computed first, and %s", l->name, refused);
-        }
+        const char *jam = l->together ? jam_refused(w->s, n, i) : NULL;
+        if (jam) REFUSE(w, "%s goes over several positions at a time, and %s", l->name, jam);
+        const char *apart = l->apart ? apart_refused(w->s, n, i) : NULL;
+        if (apart) REFUSE(w, "%s would be computed first, and %s", l->name, apart);
         bound[i] = true;
     }
     return SPARTA_OK;

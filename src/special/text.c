@@ -4,6 +4,7 @@
  * outermost place on where every loop inside is summed over, or unrolled. A loop in vectors is written twice: several vectors at a time, then what is
  * left, one vector at a time with the lanes that there are. */
 #include "special/tile.h"
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -769,7 +770,18 @@ static void sum_fours(writer *w, const char *name, int n)
     }
 }
 
-/* Each sum to its place, by the factors that do not depend on what was summed over. */
+/* Does a text say this name? */
+static bool says(const char *text, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = strstr(text, name); at; at = strstr(at + 1, name))
+        if ((at == text || (!isalnum((unsigned char)at[-1]) && at[-1] != '_')) &&
+            !isalnum((unsigned char)at[n]) && at[n] != '_')
+            return true;
+    return false;
+}
+
+/* Each sum to its place, by the factors that do not depend on what was summed over. The coordinate is written where these or the place ask for it. */
 static void store_together(const writer *from, int at, const char *q, const char *coordinate,
                            const char *name)
 {
@@ -779,15 +791,16 @@ static void store_together(const writer *from, int at, const char *q, const char
         writer w = *from;
         const sp_special_loop *l = &w.n->loop[at];
         char c[160], sum[SUM_TEXT], result[48], place[64];
-        sp_text e;
+        sp_text e, block;
         w.opened = 0;
         sp_write_block(&w);
         LINE(&w, t ? "const long %s = next + %d;" : "const long %s = next;", q, t);
         sp_write_coordinate(&w, l->use, l->level, w.at[l->use], q, c);
-        LINE(&w, "const long %s = %s;", coordinate, c);
         snprintf(w.at[l->use], sizeof w.at[0], "%s", q);
         w.levels[l->use] = l->level + 1;
         w.bound[at] = true, w.last = at;
+        sp_text_init(&block, w.out->cx);
+        w.out = &block;
         for (int u = 0; u < w.n->uses; u++) w.loaded[u] |= !apart;
         sp_write_settle(&w, -1);
         sp_write_guard_result(&w);
@@ -804,6 +817,12 @@ static void store_together(const writer *from, int at, const char *q, const char
              sum, sp_text_str(&e));
         if (e.status && !w.out->status) w.out->status = e.status;
         sp_text_free(&e);
+        w.out = from->out;
+        if (says(sp_text_str(&block), coordinate))
+            sp_text_printf(w.out, "%*sconst long %s = %s;\n", 4 * (from->indent + 1), "", coordinate, c);
+        sp_text_printf(w.out, "%s", sp_text_str(&block));
+        if (block.status && !w.out->status) w.out->status = block.status;
+        sp_text_free(&block);
         sp_write_close(&w);
     }
 }
