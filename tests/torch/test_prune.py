@@ -821,6 +821,30 @@ def tied_and_unfinished():
     need(len(said) == 1 and "before end_step 10" in str(said[0].message), str(said))
 
 
+def devices():
+    """Layers on two devices get the masks that they get on one, and what is not finite is found on each."""
+    if not torch.cuda.is_available():
+        raise NotRun("one device")
+    for scope in ("local", "global"):
+        for pattern in ("4x1", "2:4"):
+            made = []
+            for there in ("cpu", "cuda"):
+                torch.manual_seed(0)
+                model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32))
+                model[1].to(there)
+                pruner = Pruner(model, {"pattern": pattern, "target_sparsity": 0.75, "pruning_scope": scope, "sparsity_decay_type": "oneshot"} if pattern == "4x1" else {"pattern": pattern})
+                pruner.on_train_begin()
+                pruner.on_step_begin()
+                for m in model:
+                    m.weight.grad = torch.ones_like(m.weight)
+                pruner.on_before_optimizer_step()
+                pruner.on_after_optimizer_step()
+                made.append([m.weight_mask.cpu() for m in model])
+                model[1].weight.grad[0, 0] = math.nan
+                refused(ValueError, "gradient of '1' is not finite", pruner.on_before_optimizer_step)
+            need(all(map(torch.equal, *made)), f"{scope} {pattern}: other masks on two devices")
+
+
 def documents():
     """The examples in docstrings."""
     for name in ("pruner", "config"):
@@ -847,6 +871,7 @@ def main():
     tests.check("fused optimizers under a GradScaler", fused)
     tests.check("closures", closures)
     tests.check("a model that is moved", moved)
+    tests.check("layers on two devices", devices)
     tests.check("resumed is uninterrupted", resumed, tests)
     for which in ("DDP", "FSDP2"):
         tests.check(f"{which}, 2 processes", two, which)

@@ -22,6 +22,7 @@ the same masks without a word between them.
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +40,7 @@ from .criteria import CRITERIA
 from .distill import Distiller
 from .fit import Exchange, fit
 from .layers import prunable
-from .units import Unit, check, choose, find_heads
+from .units import Unit, check, choose, find_heads, together
 
 __all__ = ["Pruner", "prepare_pruning"]
 
@@ -113,7 +114,7 @@ class _Set:
             missing = next(name for name, x in scores.items() if x is None)
             raise ValueError(f"prune: {missing!r} had no gradient until step {step}, and pruning_type {s.criterion} looks at it; does it train?")
         kept = None if step <= s.regrow_until and s.regrow_until else {layer.name: layer.module.weight_mask for layer in self.layers}
-        finite = torch.stack([torch.isfinite(x).all() for x in scores.values()]).tolist()  # type: ignore[arg-type]
+        finite = together([torch.isfinite(x).all() for x in scores.values()])  # type: ignore[arg-type]
         for layer, sound in zip(self.layers, finite):
             if not sound:
                 raise ValueError(f"prune: the weight of {layer.name!r} is not finite at step {step}; nothing was pruned")
@@ -335,9 +336,9 @@ class Pruner:
     def _finite(self) -> None:
         grads = [(layer.name, layer.module.weight.grad) for layer in self._all() if layer.module.weight.grad is not None]
         norms = [_whole(torch.linalg.vector_norm(grad)) for _, grad in grads]
-        if norms and not bool(torch.isfinite(torch.stack(norms)).all()):
-            name = next(name for (name, _), norm in zip(grads, norms) if not bool(torch.isfinite(norm)))
-            raise ValueError(f"prune: the gradient of {name!r} is not finite at step {self.step}; the step was not taken, the model is as it was")
+        for (name, _), norm in zip(grads, together(norms)):
+            if not math.isfinite(norm):
+                raise ValueError(f"prune: the gradient of {name!r} is not finite at step {self.step}; the step was not taken, the model is as it was")
 
     def _after(self) -> None:
         """torch's optimizers have set what is pruned to 0 by now (sparta.masked); one that calls by hand may be another."""

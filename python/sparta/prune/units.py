@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -17,7 +18,7 @@ from .. import _layers
 from ..patterns import Pattern, largest, needed
 from .criteria import Criterion
 
-__all__ = ["Heads", "Unit", "check", "choose", "find_heads"]
+__all__ = ["Heads", "Unit", "check", "choose", "find_heads", "together"]
 
 Scores = dict[str, torch.Tensor]  # by layer, of the shape of its weight
 
@@ -202,13 +203,22 @@ def _pick(sides: list[_Side], sparsity: float, scope: str, bounds: tuple[float, 
                 f"prune: {sparsity:.4g} of all layers cannot go: each keeps at least a block, and of none goes more than "
                 f"max_sparsity_ratio_per_op {bounds[1]:g}; lower target_sparsity or raise that"
             )
-        stays = largest(torch.cat([score for score, _ in bounded]), torch.cat([side.weight for side in sides]), need)
+        device = sides[0].score.device  # layers may lie on many, and are compared on one
+        scores, weights = [score.to(device) for score, _ in bounded], [side.weight.to(device) for side in sides]
+        stays = largest(torch.cat(scores), torch.cat(weights), need)
         parts = list(stays.split([len(side.score) for side in sides]))
     return {name: mask for side, part in zip(sides, parts) for name, mask in side.unit.masks(part.reshape(side.shape)).items()}
 
 
+def together(each: list[torch.Tensor]) -> list[Any]:
+    """The values of scalars of layers: waited for once where all lie on one device."""
+    if len({x.device for x in each}) == 1:
+        return torch.stack(each).tolist()
+    return [x.item() for x in each]
+
+
 def _not_empty(sides: list[_Side], parts: list[torch.Tensor], sparsity: float) -> None:
-    for side, part, any_ in zip(sides, parts, torch.stack([part.any() for part in parts]).tolist()):
+    for side, part, any_ in zip(sides, parts, together([part.any() for part in parts])):
         if not any_:
             shape = "x".join(map(str, next(iter(side.unit.shapes.values()))))
             raise ValueError(
