@@ -219,6 +219,37 @@ def learns():
     return f"{apart(slowly):.3f} apart, {apart(once):.3f} at once"
 
 
+def recorded(device="cuda"):
+    """On a GPU: the gradient that is played again is the one that is computed, of other batches, weights and masks than those that were recorded."""
+    if not torch.cuda.is_available() and device == "cuda":
+        raise NotRun("no CUDA")
+    torch.manual_seed(0)
+    dense = validate_models.Sentences(40, width=48, layers=2).to(device).eval()
+    ids = torch.randint(0, 40, (64, 24), device=device)
+    mask = (torch.arange(24, device=device) < torch.randint(4, 25, (64, 1), device=device)).float()
+    probe = torch.nn.Linear(48, 3).to(device).requires_grad_(False)
+    model, far = copy.deepcopy(dense), 0.0
+    sparta.prune.one_shot(model, None, "magnitude", "4x1:0.5")
+    model.train()
+    gradient = validate.Gradient(model, lambda *batch: validate.apart(model, dense, probe, *batch))
+    optimizer = torch.optim.AdamW(gradient.parameters, 1e-3)
+    for step in range(6):
+        width, rows = (16, 24)[step % 2], slice(8 * step, 8 * step + 8)
+        batch = ids[rows, :width], mask[rows, :width]
+        gradient(*batch)
+        played = [p.grad.clone() for p in gradient.parameters]
+        gradient.compute(batch)
+        least = 1e-3 * max(float(p.grad.abs().max()) for p in gradient.parameters)  # a key's bias has none but rounding
+        far = max(far, *(float((a - p.grad).abs().max() / p.grad.abs().max().clamp(min=least)) for a, p in zip(played, gradient.parameters)))
+        optimizer.step()
+        for layer in model.modules():
+            if isinstance(layer, sparta.masked.Masked):
+                layer.update_mask(layer.weight_mask.roll(4, 0))
+    need(far < 1e-3, f"{far} apart")
+    need(device == "cpu" or len(gradient.recorded) == 2, f"{len(gradient.recorded)} recordings of 2 shapes")
+    return f"{far:.1e} apart"
+
+
 tests.check("the recipe is chosen by validation", chooses)
 tests.check("the page", writes)
 tests.check("configs", configs)
@@ -227,4 +258,5 @@ tests.check("names and sentences of one part", apart)
 tests.check("BERT is transformers'", bert)
 tests.check("a task of random digits", whole)
 tests.check("learning from the dense model", learns)
+tests.check("gradients that are recorded", recorded)
 sys.exit(tests.finish())
