@@ -169,7 +169,7 @@ test: ## everything: check, sanitizers, ONNX node tests, program, Python compari
 	+@export MAKE='$(MAKE)' JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS); tools/stages test | tools/run-tests build/logs/test
 # Only gcc takes time here: 7 ms a case and core.
 test-random: $(B)/tests/unit/special_random_test ## random expressions in random formats by random schedules against the same index by index (CASES=100000 of each family, SEED=1)
-	@SPARTA_CASES=$(or $(CASES),100000) SPARTA_SEED=$(or $(SEED),1) SPARTA_JOBS=$(JOBS) $<
+	@SPARTA_CASES=$(or $(CASES),100000) SPARTA_SEED=$(or $(SEED),1) SPARTA_FULL=32 SPARTA_JOBS=$(JOBS) $<
 # The same binary on the oldest torch that it takes: 4 GB of it, so by hand and not in CI.
 test-torch-oldest: all ## the operators and modules on torch 2.10
 	@tools/venv .venv-torch210 tests/torch/requirements-oldest.txt --no-deps --no-compile

@@ -177,6 +177,7 @@ static void by_index(const sp_special *s, sparta_tensor *operand, const sp_speci
 
 /* ------------------------------------------------------------------ one case */
 typedef struct special_case {
+    int64_t number; /* of those drawn from one seed */
     sp_special *s;
     sp_special_kernel kernel;
     sparta_tensor operand[SP_SPECIAL_OPERANDS]; /* f32 */

@@ -1,6 +1,6 @@
 /* Random expressions over operands in random formats and types, against the same computed index by index: whole numbers, equal to the bit.
  *
- * A case is drawn from the seed and its number alone, so any one can be repeated. Compilers take nearly all the time, so 50 cases are one text, one text in 32 is
+ * A case is drawn from the seed and its number alone, so any one can be repeated. Compilers take nearly all the time, so 50 cases are one text, one text in 8 is
  * optimised as users' kernels are, and the others not at all: what is tested is what room special writes, not what gcc makes of it. A batch runs in a process of its
  * own; one that fails, crashes or hangs is run again case by case, which names the culprit.
  *
@@ -9,8 +9,9 @@
  *     SPARTA_FROM=n     the number of the first
  *     SPARTA_FAMILY=x   this family alone
  *     SPARTA_JOBS=n     as many processes at a time
+ *     SPARTA_FULL=n     one text in n is optimised
  *
- * make test-random runs 100,000 of each family. Slow: make test only. */
+ * make test-random runs 100,000 of each family, one text in 32 optimised. Slow: make test only. */
 #include "special_bed.h"
 #include "format_random.h"
 #include "jit/jit.h"
@@ -18,7 +19,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { BATCH = 50, FULL = 32, PATIENCE = 600 /* s */, JOBS_MOST = 64 };
+enum { BATCH = 50, FULL = 8, PATIENCE = 600 /* s */, JOBS_MOST = 64 };
 
 /* What batches tell of themselves, across processes. */
 static struct tally {
@@ -30,6 +31,17 @@ static struct tally {
 static void count(int64_t *what, int64_t n)
 {
     __atomic_fetch_add(what, n, __ATOMIC_RELAXED);
+}
+
+static int64_t number_given(const char *name, int64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+static int64_t full(void)
+{
+    return SP_MAX(number_given("SPARTA_FULL", FULL), 1);
 }
 
 typedef struct family {
@@ -193,6 +205,7 @@ static bool begin_case(special_case *c, const family *f, sp_rng *r, sp_target ta
         must(sp_special_schedule(c->s, NULL, target), what);
     static const unsigned keeps[] = {0, 2, 20, 50, 100};
     make_operands(c, r, keeps[roll(r, SP_COUNT(keeps))]);
+    c->number = number;
     snprintf(c->prefix, sizeof c->prefix, "c%lld_", (long long)number);
     if (sp_special_bind(c->s, c->given, &c->kernel)) return false;
     sp_special_functions(c->s, c->prefix, text);
@@ -212,7 +225,7 @@ static void batch(const family *f, uint64_t seed, int64_t from, int n)
     sp_text text;
     int ran = 0;
     sp_text_init(&text, cx);
-    if ((number + (int64_t)seed + 5 * (f - families)) % FULL) /* also where a family has few batches */
+    if ((number + (int64_t)seed + 5 * (f - families)) % full()) /* also where a family has few batches */
         sp_text_printf(&text, "#pragma GCC optimize(\"O0\")\n");
     must(sp_special_head(target, &text), "head");
     for (int i = 0; i < n; i++) {
@@ -231,7 +244,7 @@ static void batch(const family *f, uint64_t seed, int64_t from, int n)
     for (int i = 0; i < ran; i++) {
         must(sp_special_code(&cases[i].kernel, object, cases[i].prefix), what[i]);
         if (n == 1) print_message("%s\n", what[i]);
-        must(sp_special_run(&cases[i].kernel, i % 2 ? pool : NULL), what[i]);
+        must(sp_special_run(&cases[i].kernel, cases[i].number % 2 ? pool : NULL), what[i]);
         compare_case(&cases[i], what[i]);
         end_case(&cases[i]);
     }
@@ -275,14 +288,16 @@ static int culprits(const job *whole, uint64_t seed)
         start(&one, seed);
         assert_int_equal(waitpid(one.process, &status, 0), one.process);
         if (well(status)) continue;
-        print_error("\nFAILED: SPARTA_SEED=%llu SPARTA_FAMILY=%s SPARTA_FROM=%lld SPARTA_CASES=1\n",
-                    (unsigned long long)seed, one.family->name, (long long)one.from);
+        print_error("\nFAILED: SPARTA_SEED=%llu SPARTA_FAMILY=%s SPARTA_FROM=%lld SPARTA_CASES=1 "
+                    "SPARTA_FULL=%lld\n",
+                    (unsigned long long)seed, one.family->name, (long long)one.from, (long long)full());
         failed++;
     }
     if (!failed)
         print_error("\nFAILED, but no case by itself: SPARTA_SEED=%llu SPARTA_FAMILY=%s SPARTA_FROM=%lld "
-                    "SPARTA_CASES=%d\n",
-                    (unsigned long long)seed, whole->family->name, (long long)whole->from, whole->n);
+                    "SPARTA_CASES=%d SPARTA_FULL=%lld\n",
+                    (unsigned long long)seed, whole->family->name, (long long)whole->from, whole->n,
+                    (long long)full());
     return SP_MAX(failed, 1);
 }
 
@@ -317,12 +332,6 @@ static int run_family(const family *f, uint64_t seed, int64_t from, int64_t case
         busy++;
     }
     return failed;
-}
-
-static int64_t number_given(const char *name, int64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoll(text, NULL, 10) : otherwise;
 }
 
 static void any_expression_in_any_format(void **state)
