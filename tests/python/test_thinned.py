@@ -68,7 +68,7 @@ def random_product(tests, number):
     want = thinned(np.maximum(x, 0) if number % 3 == 0 else -x, call).astype(np.float64) @ v
     must("compile", path, "--schedule", rules, "--no-measure", *(("--target", "portable") if number % 3 == 1 else ()), "-o", package)
     skips = "matmul_skip" in must("inspect", package).out
-    need(skips or k == 1 or 1 / k >= 0.25, f"nothing skips: {lead}, {right}, {m}, {k}, {n}, {call}")
+    need(skips, f"nothing skips: {lead}, {right}, {m}, {k}, {n}, {call}")
     first = None
     for threads in (1, THREADS):
         got = run_sparta(package, {"x": x, "v": v}, os.path.join(tests.work, "out"), "--threads", threads)["y"]
