@@ -68,6 +68,22 @@ def page(args):
         yield from pairs(args)
 
 
+def one_layer(args, folder, tokens):
+    """The package of one layer of a BERT, and what makes another one with a schedule."""
+    model, rules, thin, whole = (os.path.join(folder, n) for n in ("m.onnx", "s.sched", "thin.sparta", "all.sparta"))
+    run(args.sparta, "zoo", "bert-mini", "--dim", "layers=1", "--dim", "vocab=100", "--dim", f"positions={tokens}", "-o", model)
+    dims = ("--dim", "batch=1", "--dim", f"sequence={tokens}", "--db", os.path.join(folder, "tune.db"))
+    run(args.sparta, "compile", model, *dims, "-o", whole)
+
+    def thinned(schedule):
+        with open(rules, "w") as f:
+            f.write(schedule)
+        run(args.sparta, "compile", model, "--schedule", rules, *dims, "-o", thin)
+        return thin
+
+    return whole, thinned
+
+
 def pairs(args):
     yield ""
     yield "## Products of two values that are computed"
@@ -87,14 +103,9 @@ def pairs(args):
 
 def weighed(args, folder, tokens):
     """The rows of one number of keys."""
-    model, rules, thin, all_keys = (os.path.join(folder, n) for n in ("m.onnx", "s.sched", "thin.sparta", "all.sparta"))
-    run(args.sparta, "zoo", "bert-mini", "--dim", "layers=1", "--dim", "vocab=100", "--dim", f"positions={tokens}", "-o", model)
-    dims = ("--dim", "batch=1", "--dim", f"sequence={tokens}", "--db", os.path.join(folder, "pairs.db"))
-    run(args.sparta, "compile", model, *dims, "-o", all_keys)
+    all_keys, thinned = one_layer(args, folder, tokens)
     for share in STAYING:
-        with open(rules, "w") as f:
-            f.write(f'tensor "*/Softmax:output" {{ sparsify topk({share}%) }}\n')
-        run(args.sparta, "compile", model, "--schedule", rules, *dims, "-o", thin)
+        thin = thinned(f'tensor "*/Softmax:output" {{ sparsify topk({share}%) }}\n')
         best = {}
         for _ in range(6):
             said = json.loads(run(args.sparta, "bench", thin, "--threads", 1, "--time", args.time / 4, "--profile", "--json"))
@@ -133,14 +144,9 @@ def attention(args):
 
 def routed(args, folder, tokens):
     """The rows of one length of sequences."""
-    model, rules, thin, all_keys = (os.path.join(folder, n) for n in ("m.onnx", "s.sched", "thin.sparta", "all.sparta"))
-    run(args.sparta, "zoo", "bert-mini", "--dim", "layers=1", "--dim", "vocab=100", "--dim", f"positions={tokens}", "-o", model)
-    dims = ("--dim", "batch=1", "--dim", f"sequence={tokens}", "--db", os.path.join(folder, "attention.db"))
-    run(args.sparta, "compile", model, *dims, "-o", all_keys)
+    all_keys, thinned = one_layer(args, folder, tokens)
     for topk, block in ROUTES:
-        with open(rules, "w") as f:
-            f.write(f'tensor "*/Softmax:input" {{ sparsify similarity(topk={topk}, block={block}) }}\n')
-        run(args.sparta, "compile", model, "--schedule", rules, *dims, "-o", thin)
+        thin = thinned(f'tensor "*/Softmax:input" {{ sparsify similarity(topk={topk}, block={block}) }}\n')
         said = json.loads(run(args.sparta, "bench", thin, "--against", all_keys, "--threads", 1, "--time", args.time, "--profile", "--json"))
         own = [one for one in said["layers"] if one["op"] == "Attention" or one["baseline_ms"] is None]  # the rest is in both models
         ms, dense = sum(one["ms"] for one in own), sum(one["baseline_ms"] or 0 for one in own)
