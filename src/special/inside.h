@@ -79,6 +79,8 @@ bool sp_special_runs(const sp_special_nest *n, int at);
 /* The other end of a stored diagonal, j = i + d: where d is known outside of loop `at` over i, lanes along i lie side by side along j as well. -1: there is none, or an
  * operand does not lie so. *diagonal: the loop over diagonals; *ahead: j is i + d, else i - d. */
 int sp_special_slides(const sp_special *s, const sp_special_nest *n, int at, int *diagonal, bool *ahead);
+/* Does a nest sum over a loop: has the result nothing of what it goes over? */
+bool sp_special_summed(const sp_special *s, const sp_special_nest *n, int loop);
 /* Is the sum of the loops from `at` on kept in registers, each with a place? The first such `at`. */
 int sp_special_sums(const sp_special *s, const sp_special_nest *n);
 /* The use whose pattern the result has and in whose positions it is stored: needed, with the same indices; -1: none. */

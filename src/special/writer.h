@@ -1,4 +1,5 @@
-/* What text.c and write.c share: the state of a text while it is written. Inside of room special. */
+/* The state of a text while it is written, and what the files that write it do for each other: text.c functions, loops.c and positions.c their loops,
+ * sums.c what these sum, write.c indices, positions and elements. Inside of room special. */
 #ifndef SP_SPECIAL_WRITER_H
 #define SP_SPECIAL_WRITER_H
 
@@ -51,6 +52,34 @@ void sp_write_close(writer *w);
 #define LINE sp_write_line
 #define OPEN sp_write_open
 
+/* ------------------------------------------------------------------ loops.c */
+/* Loop `at` and all that is inside of it. */
+void sp_write_walk(const writer *from, int at);
+/* What is inside of loop `at`, which was opened. */
+void sp_write_inside(writer *in, int at);
+/* Where a loop runs from and to: the share of a thread; what the pieces around it give it. */
+void sp_write_bounds(const writer *w, int at, const char *from, const char *to, const char *unit,
+                     char first[SP_WRITE_SHARE], char end[SP_WRITE_SHARE]);
+void sp_write_cut(const writer *w, int at, char from[SP_WRITE_SHARE], char to[SP_WRITE_SHARE]);
+
+/* ------------------------------------------------------------------ positions.c */
+/* A loop over the positions of a level; over ranges of coordinates that such a loop inside of it goes over. */
+void sp_write_positions(const writer *from, int at);
+void sp_write_ranges(const writer *from, int at);
+
+/* ------------------------------------------------------------------ sums.c */
+/* The sums of all loops from `at` on, from their start to where they are stored; those of loop `at` by themselves, then the factors that are known already. */
+void sp_write_summing(const writer *from, int at);
+void sp_write_summing_apart(const writer *from, int at);
+/* One more comes to the sums. */
+void sp_write_body(writer *w);
+void sp_write_begin_sums(const writer *w, const char *name, bool numbers);
+/* The sum of position t across lanes, as a text; four of them at once where they are. */
+enum { SP_WRITE_SUM = 16 + 16 * SP_SPECIAL_VECTORS };
+void sp_write_sum_across(const writer *w, const char *name, int t, bool fours, char out[SP_WRITE_SUM]);
+void sp_write_sum_fours(writer *w, const char *name, int n);
+
+/* ------------------------------------------------------------------ write.c */
 void sp_write_declare(writer *w);
 /* What follows from the loops that are open: indices, positions, elements. use -1: all but the result; else this one alone. */
 void sp_write_settle(writer *w, int use);
