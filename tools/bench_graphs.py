@@ -193,7 +193,7 @@ def formats(b, quick):
     dense, vector = torch.from_numpy(x), torch.from_numpy(v)
     yield "| matrix | format | by 128 columns, us | rate of csr's | SciPy, the same format | torch CSR | by a vector, us | SciPy | torch CSR |"
     yield "|---|---|---|---|---|---|---|---|---|"
-    for name, a, texts in (("scattered", scattered, ("csr", "dcsr", "csc", "coo", "ell", "bitmap", "hyb(1,7)")), ("25 diagonals", bands, ("csr", "dia"))):
+    for name, a, texts in (("scattered", scattered, ("csr", "dcsr", "csc", "coo", "ell", "bitmap", "hyb(1,7)", "ranges(128)")), ("25 diagonals", bands, ("csr", "dia"))):
         base = None
         for text in texts:
             peer = a.asformat(text) if text in ("csc", "coo", "dia") else a

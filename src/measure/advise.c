@@ -2,7 +2,7 @@
  *
  *   entries --mask--> report (room tesa): the patterns that hold --+
  *                     cover: blocks of several sizes as a sum    --+--> measured, one by one --> fewest bytes first
- *   csr coo dcsr ell dia bitmap hyb, quads and pairs as implements keep them, the best bsr, the caller's --+
+ *   csr coo dcsr ell dia bitmap ranges hyb, quads and pairs as implements keep them, the best bsr, the caller's --+
  *
  * A matrix whose bitset would be too large is not looked at bit by bit: a fixed list of blocks is measured on its entries
  * instead. Nothing is packed and nothing is made dense.
@@ -285,8 +285,8 @@ static sparta_status try_hyb(adviser *v)
 
 static sparta_status try_matrix(adviser *v)
 {
-    static const char *const always[] = {"csr", "coo",   "dcsr",     "bitmap",  "ell",
-                                         "dia", "dense", "strip(4)", "rows(4)", "groups"};
+    static const char *const always[] = {"csr",   "coo",      "dcsr",        "bitmap",  "ell",   "dia",
+                                         "dense", "strip(4)", "ranges(128)", "rows(4)", "groups"};
     static const char *const unseen[] = {"cv(4)",    "bsr(2,2)",   "bsr(4,4)",
                                          "bsr(8,8)", "bsr(16,16)", "bsr(32,32)"};
     static const sp_finding none = {.name = "unstructured", .exact = true};

@@ -352,7 +352,7 @@ static void every_named_format(void **state)
     static const char *const names[] = {"dense",     "csr",      "csc",      "coo",     "dcsr",
                                         "dcsc",      "bsr(3,2)", "bsc(2,5)", "dbsr(4)", "ell",
                                         "bell(2,3)", "dia",      "bitmap",   "cv(4)",   "sr-bcrs(4,2)",
-                                        "panel",     "vnni",     "strip(4)", "rows(4)"};
+                                        "panel",     "vnni",     "strip(4)", "rows(4)", "ranges(4)"};
     static const int64_t shapes[][2] = {{0, 0}, {0, 3}, {3, 0}, {1, 1}, {1, 9}, {9, 1}, {7, 5}, {17, 33}};
     sp_rng r = sp_rng_seed(11);
     static double w[17 * 33], back[17 * 33];

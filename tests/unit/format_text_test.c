@@ -27,6 +27,7 @@ static void canonical(void **state)
         {"strip(4)", "(n,k)->(n/4:dense, k:compressed, n%4:dense), crd=u16"},
         {"strip(4), crd=u32", "(n,k)->(n/4:dense, k:compressed, n%4:dense), crd=u32"},
         {"strip(4), crd=i32", "(n,k)->(n/4:dense, k:compressed, n%4:dense)"},
+        {"ranges(128)", "(n,k)->(k/128:dense, n:dense, k%128:compressed), crd=u16"},
         {"rows(8)", "(n,k)->(n/8:dense, k:dense, n%8:dense)"},
         {"panel", "(m,k)->(m/64:dense, k:dense, m%64:dense)"},
         {"csr,crd=u8,pos=i64", "(i,j)->(i:dense, j:compressed), pos=i64, crd=u8"},
@@ -104,9 +105,9 @@ static void every_name(void **state)
 #undef SP_FORMAT
 #undef SP_FORMAT_WRITTEN
     };
-    static const char *const asked[] = {"dense", "csr",     "csc",   "coo",  "dcsr",  "dcsc",   "bsr", "bsc",
-                                        "dbsr",  "ell",     "bell",  "dia",  "nm24",  "bitmap", "csf", "hyb",
-                                        "cv",    "sr-bcrs", "panel", "vnni", "strip", "rows"};
+    static const char *const asked[] = {
+        "dense", "csr",    "csc", "coo", "dcsr", "dcsc",    "bsr",   "bsc",  "dbsr",  "ell",  "bell",  "dia",
+        "nm24",  "bitmap", "csf", "hyb", "cv",   "sr-bcrs", "panel", "vnni", "strip", "rows", "ranges"};
     for (size_t i = 0; i < SP_COUNT(asked); i++) assert_true(sp_format_is_name(cx, asked[i]));
     for (size_t i = 0; i < SP_COUNT(rows); i++) {
         char text[128];

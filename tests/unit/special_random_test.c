@@ -79,7 +79,7 @@ static const char *const named[] = {"csr",       "csc",      "coo",      "dcsr",
                                     "dia",       "bitmap",   "hyb(2,2)", "dbsr(3,2)",
                                     "bell(2,2)", "dcsc",     "cv(4)",    "sr-bcrs(2,2)",
                                     "panel",     "vnni",     "dense",    "(i,j)->(i+j:compressed, j:range)",
-                                    "nm24"};
+                                    "nm24",      "ranges(3)"};
 
 static void draw_format(sp_rng *r, int rank, char *out)
 {
