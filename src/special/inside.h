@@ -70,6 +70,10 @@ static inline const sp_special_use *sp_special_target(const sp_special_nest *n)
 {
     return &n->use[n->uses - 1];
 }
+static inline bool sp_special_counts_ranges(const sp_special_loop *l)
+{
+    return l->digit.index == SP_SPECIAL_RANGES;
+}
 /* A loop over positions that is cut into ranges, and the loop that counts them, each from the other; -1: there is none. */
 int sp_special_counter(const sp_special_nest *n, int segment);
 int sp_special_counted(const sp_special_nest *n, int counter);
@@ -93,5 +97,30 @@ bool sp_special_fills_up(const sp_format *f);
 bool sp_special_ordered(const sp_level *l);
 /* Where the name of the operand's use is told apart from others of the same operand: its number among them, 0 the first. */
 int sp_special_again(const sp_special_nest *n, int use);
+
+/* ------------------------------------------------------------------ what may be done to a loop (refused.c) */
+/* Does it go over bits, which are found one after the other? */
+bool sp_special_has_bits(const sp_special_nest *n, int at);
+/* A diagonal makes one index from another: all that follows would be in vectors, or unrolled. */
+bool sp_special_on_diagonal(const sp_special *s, const sp_special_nest *n, int index);
+/* Stored coordinates that ascend can be gone over a range at a time: from where the range before ended, or from a search on. */
+bool sp_special_has_ranges(const sp_special_nest *n, int at);
+/* The others: NULL, or why not, the text in `why` where there is one. Rows and the positions in them are cut together; */
+const char *sp_special_rows_refused(const sp_special *s, const sp_special_nest *n, const sp_special_loop *i,
+                                    const sp_special_loop *j);
+/* values of a loop over an index are lanes; */
+const char *sp_special_vector_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
+/* several positions at a time, with a sum each; as lanes; */
+const char *sp_special_turns_refused(const sp_special *s, const sp_special_nest *n, int at);
+const char *sp_special_gather_refused(const sp_special *s, const sp_special_nest *n, int at);
+/* several positions that the result has, with sums of their own in the loop in vectors inside; */
+const char *sp_special_jam_refused(const sp_special *s, const sp_special_nest *n, int at);
+/* what the loop and those inside of it sum is multiplied by the other factors afterwards; */
+const char *sp_special_apart_refused(const sp_special *s, const sp_special_nest *n, int at);
+/* the loop is cut into shares, whoever writes what; and no element is written by two; */
+const char *sp_special_cut_refused(const sp_special_nest *n, int at);
+const char *sp_special_threads_refused(const sp_special *s, const sp_special_nest *n, int at, char why[160]);
+/* nest `number` becomes one function with those from `leader` on. */
+const char *sp_special_join_refused(const sp_special *s, int leader, int number, char why[160]);
 
 #endif

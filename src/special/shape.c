@@ -132,6 +132,35 @@ bool sp_special_cuts(const sp_special_nest *n, int pieces, int loop)
     return n->loop[pieces].over == SP_OVER_PIECES && pieces != loop && cuts(&n->loop[pieces], &n->loop[loop]);
 }
 
+int sp_special_counter(const sp_special_nest *n, int segment)
+{
+    for (int i = 0; i < n->loops && n->loop[segment].range; i++)
+        if (sp_special_counts_ranges(&n->loop[i]) && !strcmp(n->loop[i].name, n->loop[segment].with))
+            return i;
+    return -1;
+}
+
+int sp_special_counted(const sp_special_nest *n, int counter)
+{
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].range && sp_special_counter(n, i) == counter) return i;
+    return -1;
+}
+
+bool sp_special_shares(const sp_special_nest *n)
+{
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].threads) return true;
+    return false;
+}
+
+bool sp_special_temporaries(const sp_special_nest *n)
+{
+    for (int i = 0; i < n->loops; i++)
+        if (n->loop[i].temporaries) return true;
+    return false;
+}
+
 int64_t sp_special_steps(const sp_special_nest *n, const sp_special_loop *l)
 {
     const sp_special_digit d = l->digit;
