@@ -214,9 +214,10 @@ static void say_columns(const sp_special *s, const sp_special_nest *n, int vecto
                    half[3], n->loop[vector].name, vectors);
 }
 
-/* Where stored positions say which rows of a matrix are read, and that matrix does not fit the L2 cache but a strip of it does, strip after strip, copied first: rows
- * of a strip are lines of the cache side by side, and each is read often enough to be worth the copy. *done false: it is something else. */
-enum { STRIP = 32, NARROWEST = 16, READS = 16, SHARED_STRIPS = 8 };
+/* Where stored positions say which rows of a matrix are read, and that matrix does not fit the L2 cache but half a strip of it does, strip after strip, copied first: rows
+ * of a strip are two lines of the cache side by side, and each is read often enough to be worth the copy. Strips of one line would fit better, and are slower by half:
+ * an element then costs more than what it reads. *done false: it is something else. */
+enum { STRIP = 32, READS = 16, SHARED_STRIPS = 8 };
 
 /* The row-major matrix that a nest reads with the lanes as its last index and rows that stored positions say, each about `*reads` times; -1: there is none. */
 static int gathered_matrix(const sp_special *s, const sp_special_nest *n, int vector, int64_t *rows,
@@ -255,29 +256,27 @@ static void say_strips(const sp_special *s, const sp_special_nest *n, int vector
     const int64_t l2 = (int64_t)sp_cpu_info()->l2 / 4;
     const char *k = vector < 0 ? "" : n->loop[vector].name;
     char half[2][12];
-    int64_t rows = 0, strip = STRIP;
+    int64_t rows = 0;
     double reads = 0;
     *done = false;
     if (vector < 0 || !goes_first(s, n, vector) || !plain_loops(n)) return;
     const int matrix = gathered_matrix(s, n, vector, &rows, &reads);
     const int64_t columns = s->index[n->loop[vector].digit.index].size;
-    if (matrix < 0 || rows <= 0 || reads < READS || columns <= 0 || columns <= l2 / rows) return;
-    while (strip > NARROWEST && strip > l2 / rows) strip /= 2;
+    if (matrix < 0 || rows <= 0 || reads < READS || columns <= SP_MAX(STRIP, l2 / rows)) return;
     for (int i = 0; i < 2; i++) snprintf(half[i], sizeof half[i], "%.8s%d", k, i);
-    if (strip > l2 / rows || !name_free(s, n, half[0]) || !name_free(s, n, half[1])) return;
+    if (STRIP / 2 > l2 / rows || !name_free(s, n, half[0]) || !name_free(s, n, half[1])) return;
     *done = true;
-    sp_text_printf(out, "split(%s,%s,%s,%d); reorder(%s,%s", k, half[0], half[1], (int)strip, half[0],
-                   half[1]);
+    sp_text_printf(out, "split(%s,%s,%s,%d); reorder(%s,%s", k, half[0], half[1], STRIP, half[0], half[1]);
     for (int i = 0; i < n->loops; i++)
         if (i != vector) sp_text_printf(out, ",%s", n->loop[i].name);
-    sp_text_printf(out, "); vectorize(%s,%d); cache(%s,%s,scratch)", half[1], (int)strip / lanes_of(target),
+    sp_text_printf(out, "); vectorize(%s,%d); cache(%s,%s,scratch)", half[1], STRIP / lanes_of(target),
                    s->operand[n->use[matrix].operand].name, half[0]);
     /* Threads share strips where there are many, else rows, and each then copies all strips. */
     int shared = 0;
     while (shared < n->loops && (shared == vector || n->loop[shared].over != SP_OVER_COUNT ||
                                  !sp_special_in_result(s, n, n->loop[shared].digit.index)))
         shared++;
-    if (shared < n->loops && columns < SHARED_STRIPS * strip)
+    if (shared < n->loops && columns < SHARED_STRIPS * STRIP)
         sp_text_printf(out, "; threads(%s)", n->loop[shared].name);
 }
 
