@@ -281,19 +281,21 @@ static void say_strips(const sp_special *s, const sp_special_nest *n, int vector
 }
 
 /* ------------------------------------------------------------------ any nest */
-/* Of positions that are the innermost loop, several at a time. Where there are no 16 lanes, loads one by one are as fast as to gather. */
+/* Of positions that are the innermost loop, several at a time: as lanes, which AVX-512 gathers and AVX2 loads one by one; with the 4 lanes of plain C that gains
+ * nothing. Elements of bits get to their lanes by an instruction of AVX-512. */
 static sparta_status say_turns(const sp_special *s, const sp_special_nest *n, sp_target target, sp_text *out)
 {
     sp_special_nest tried = *n;
     sp_special unchanged = *s;
     SP_TRY(out->status);
     SP_TRY(sp_special_apply(&unchanged, &tried, sp_text_str(out)));
-    if (tried.loops && target == SP_TARGET_AVX512 && !sp_special_gather_refused(s, &tried, tried.loops - 1))
-        sp_text_printf(out,
-                       sp_special_has_bits(&tried, tried.loops - 1) ? "; vectorize(%s)" : "; vectorize(%s,2)",
-                       tried.loop[tried.loops - 1].name);
-    else if (tried.loops && !sp_special_turns_refused(s, &tried, tried.loops - 1))
-        sp_text_printf(out, "; unroll(%s,4)", tried.loop[tried.loops - 1].name);
+    const int last = tried.loops - 1;
+    const bool bits = last >= 0 && sp_special_has_bits(&tried, last);
+    if (last >= 0 && (target == SP_TARGET_AVX512 || (target == SP_TARGET_AVX2 && !bits)) &&
+        !sp_special_gather_refused(s, &tried, last))
+        sp_text_printf(out, bits ? "; vectorize(%s)" : "; vectorize(%s,2)", tried.loop[last].name);
+    else if (last >= 0 && !sp_special_turns_refused(s, &tried, last))
+        sp_text_printf(out, "; unroll(%s,4)", tried.loop[last].name);
     return out->status;
 }
 
