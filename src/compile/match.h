@@ -90,6 +90,15 @@ sparta_status sp_match_room(sp_match *m) SP_MUST; /* after values were added to 
 /* A constant with a copy of the tensor's elements; an i64 one of rank 1. */
 sparta_status sp_match_constant(sp_match *m, const sparta_tensor *t, sp_value **out) SP_MUST;
 sparta_status sp_match_constant_ints(sp_match *m, int n, const int64_t *ints, sp_value **out) SP_MUST;
+/* Constants of equal numbers, of which every layer may have one: what a pass made of the first serves them all. */
+enum { SP_MATCH_KNOWN = 16 };
+typedef struct sp_match_known {
+    int n;
+    const sparta_tensor *from[SP_MATCH_KNOWN];
+    sp_value *made[SP_MATCH_KNOWN];
+} sp_match_known;
+sp_value *sp_match_known_of(const sp_match_known *k, const sparta_tensor *t);  /* NULL: nothing yet */
+void sp_match_know(sp_match_known *k, const sparta_tensor *t, sp_value *made); /* while there is room */
 /* The i64 vector of these expressions: a constant, or made from the shapes of inputs. NULL when it cannot be
  * said so. */
 sparta_status sp_match_shape_vector(sp_match *m, int n, const sp_expr *const *ints, sp_value **out) SP_MUST;

@@ -78,24 +78,18 @@ static sparta_status annotate(lowering *l, lower_node *ln)
 
 /* ------------------------------------------------------------------ weights */
 
-static bool same_bytes(const sparta_tensor *a, const sparta_tensor *b)
-{
-    if (a->dtype != b->dtype || !sp_tensor_same_shape(a, b) || !a->data != !b->data) return false;
-    const size_t bytes = (size_t)sparta_tensor_elements(a) * sparta_dtype_size(a->dtype);
-    return a->data == b->data || !a->data || !memcmp(a->data, b->data, bytes);
-}
-
 /* Is the weight stored like this already, by another plan of the package? Sums of formats are stored again. */
 static bool same_storage(const sp_weight *w, const sp_weight *wanted)
 {
     const sp_packed *a = &w->pack, *b = &wanted->pack;
     if (w->packed != wanted->packed) return false;
-    if (!w->packed) return same_bytes(&w->tensor, &wanted->tensor);
+    if (!w->packed) return sp_tensor_same_bytes(&w->tensor, &wanted->tensor);
     if (w->swapped != wanted->swapped || a->dtype != b->dtype || a->parts || b->parts ||
-        !sp_format_equal(&a->format, &b->format) || !same_bytes(&a->values, &b->values))
+        !sp_format_equal(&a->format, &b->format) || !sp_tensor_same_bytes(&a->values, &b->values))
         return false;
     for (int i = 0; i < SP_LEVELS; i++)
-        if (!same_bytes(&a->pos[i], &b->pos[i]) || !same_bytes(&a->crd[i], &b->crd[i])) return false;
+        if (!sp_tensor_same_bytes(&a->pos[i], &b->pos[i]) || !sp_tensor_same_bytes(&a->crd[i], &b->crd[i]))
+            return false;
     return true;
 }
 

@@ -11,12 +11,6 @@
 #include "compile/passes.h"
 #include <string.h>
 
-enum { KNOWN = 16 };
-typedef struct known { /* planes of constants: layers that have equal ones share them */
-    int n;
-    sp_value *plane[KNOWN];
-} known;
-
 /* ------------------------------------------------------------------ one term */
 
 /* Is the chain the heads of its base (B,S,h*K), put before the rows? How many there are; 0: it is not. */
@@ -57,16 +51,9 @@ static sparta_status one_plane(sp_match *m, const sparta_tensor *t, sp_value **o
     const int64_t planes = sparta_tensor_elements(t) / sparta_tensor_elements(&plane);
     for (int64_t i = 1; i < planes; i++)
         if (memcmp(t->data, (const char *)t->data + (size_t)i * bytes, bytes)) return SPARTA_OK;
-    known *k = m->state;
-    for (int i = 0; i < k->n && !*out; i++) {
-        const sparta_tensor *made = k->plane[i]->constant;
-        if (made->dtype == plane.dtype && sp_tensor_same_shape(made, &plane) &&
-            !memcmp(made->data, plane.data, bytes))
-            *out = k->plane[i];
-    }
-    if (*out) return SPARTA_OK;
+    if ((*out = sp_match_known_of(m->state, &plane))) return SPARTA_OK;
     SP_TRY(sp_graph_add_constant(m->g, NULL, &plane, false, out)); /* where it lies in t */
-    if (k->n < KNOWN) k->plane[k->n++] = *out;
+    sp_match_know(m->state, (*out)->constant, *out);
     return sp_match_room(m);
 }
 
@@ -172,5 +159,5 @@ static sparta_status visit(sp_match *m, sp_node *n)
 
 sparta_status sp_pass_relative(sp_graph *g)
 {
-    return sp_match_run(g, visit, &(known){0});
+    return sp_match_run(g, visit, &(sp_match_known){0});
 }

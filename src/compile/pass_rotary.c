@@ -22,14 +22,6 @@ typedef struct rotation {
     int64_t heads, dim, turned;
 } rotation;
 
-enum { KNOWN = 16 };
-typedef struct known { /* tables made from constants, and of which items */
-    int n;
-    const sp_value *from[KNOWN];
-    const sp_expr *items[KNOWN];
-    sp_value *made[KNOWN];
-} known;
-
 /* ------------------------------------------------------------------ what turns */
 
 static bool joins_last(const sp_node *n)
@@ -138,22 +130,12 @@ static sparta_status for_items(sp_match *m, const char *name, const sp_expr *ite
     return in[1] ? sp_match_add(m, SP_OP_Expand, name, 2, in, NULL, t) : SPARTA_OK;
 }
 
-static bool same_numbers(const sparta_tensor *a, const sparta_tensor *b)
-{
-    return sp_tensor_same_shape(a, b) &&
-           !memcmp(a->data, b->data, (size_t)sparta_tensor_elements(a) * sizeof(float));
-}
-
 /* The first half of each line of a constant (1 or B, 1, S, D), for every item. */
 static sparta_status known_table(sp_match *m, const char *name, sp_value *c, const sp_expr *items,
                                  sp_value **out)
 {
-    known *k = m->state;
-    for (int i = 0; i < k->n; i++)
-        if (sp_expr_equal(k->items[i], items) && same_numbers(k->from[i]->constant, c->constant)) {
-            *out = k->made[i];
-            return SPARTA_OK;
-        }
+    *out = sp_match_known_of(m->state, c->constant);
+    if (*out && sp_expr_equal((*out)->dims.dim[0], items)) return SPARTA_OK;
     const int64_t *dim = c->constant->dim;
     sp_value *in[] = {c, NULL, NULL, NULL};
     for (int i = 0; i < 3; i++)
@@ -163,10 +145,7 @@ static sparta_status known_table(sp_match *m, const char *name, sp_value *c, con
     SP_TRY(sp_match_constant_ints(m, 3, (int64_t[]){dim[0], dim[2], dim[3] / 2}, &flat[1]));
     SP_TRY(sp_match_add(m, SP_OP_Reshape, name, 2, flat, NULL, out));
     SP_TRY(for_items(m, name, items, out));
-    if (!*out || k->n == KNOWN) return SPARTA_OK;
-    k->from[k->n] = c;
-    k->items[k->n] = items;
-    k->made[k->n++] = *out;
+    if (*out) sp_match_know(m->state, c->constant, *out);
     return SPARTA_OK;
 }
 
@@ -244,6 +223,6 @@ static sparta_status visit_whole(sp_match *m, sp_node *n)
 
 sparta_status sp_pass_rotary(sp_graph *g)
 {
-    SP_TRY(sp_match_run(g, visit_part, &(known){0}));
-    return sp_match_run(g, visit_whole, &(known){0});
+    SP_TRY(sp_match_run(g, visit_part, &(sp_match_known){0}));
+    return sp_match_run(g, visit_whole, &(sp_match_known){0});
 }

@@ -87,8 +87,7 @@ static uint64_t hash_constant(const sp_value *v)
 
 static bool same_constant(const void *x, const void *y)
 {
-    const sparta_tensor *a = ((const sp_value *)x)->constant, *b = ((const sp_value *)y)->constant;
-    return a->dtype == b->dtype && sp_tensor_same_shape(a, b) && memcmp(a->data, b->data, bytes_of(a)) == 0;
+    return sp_tensor_same_bytes(((const sp_value *)x)->constant, ((const sp_value *)y)->constant);
 }
 
 /* The one that was there before, or `what` itself, which is remembered. */

@@ -129,6 +129,20 @@ sparta_status sp_match_constant_ints(sp_match *m, int n, const int64_t *ints, sp
     return sp_match_constant(m, &t, out);
 }
 
+sp_value *sp_match_known_of(const sp_match_known *k, const sparta_tensor *t)
+{
+    for (int i = 0; i < k->n; i++)
+        if (sp_tensor_same_bytes(k->from[i], t)) return k->made[i];
+    return NULL;
+}
+
+void sp_match_know(sp_match_known *k, const sparta_tensor *t, sp_value *made)
+{
+    if (k->n == SP_MATCH_KNOWN) return;
+    k->from[k->n] = t;
+    k->made[k->n++] = made;
+}
+
 /* The vector of one element, a dim of some input; NULL when none is that. */
 static sparta_status dim_vector(sp_match *m, const sp_expr *dim, sp_value **out)
 {

@@ -103,6 +103,13 @@ bool sp_tensor_same_shape(const sparta_tensor *a, const sparta_tensor *b)
     return a->rank == b->rank && (a->rank == 0 || !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim));
 }
 
+bool sp_tensor_same_bytes(const sparta_tensor *a, const sparta_tensor *b)
+{
+    if (a->dtype != b->dtype || !sp_tensor_same_shape(a, b) || !a->data != !b->data) return false;
+    const size_t bytes = (size_t)sparta_tensor_elements(a) * sparta_dtype_size(a->dtype);
+    return a->data == b->data || !a->data || !memcmp(a->data, b->data, bytes);
+}
+
 bool sp_tensor_narrow(sparta_tensor *t, sparta_dtype dtype)
 {
     const int bits = sp_dtype_bits(dtype);

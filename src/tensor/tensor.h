@@ -57,6 +57,8 @@ sparta_status sp_tensor_on_cpu(sparta_ctx *cx, const sparta_tensor *t, const cha
 #define SP_OFF_CPU "%s '%s': it is on device %d; copy it to the CPU, device 0"
 void sp_tensor_clear(const sparta_tensor *t); /* every element 0, any strides */
 bool sp_tensor_same_shape(const sparta_tensor *a, const sparta_tensor *b);
+/* Of one type and shape, with the same numbers, bit by bit; both contiguous. */
+bool sp_tensor_same_bytes(const sparta_tensor *a, const sparta_tensor *b);
 /* View `t` as if it had the dims of `rank, dim`, repeating dims of size 1 (NumPy's rule). E_SHAPE when it cannot. */
 sparta_status sp_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, int rank, const int64_t *dim,
                                   sparta_tensor *out) SP_MUST;
