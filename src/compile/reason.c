@@ -47,11 +47,11 @@ static void thin_input(lower_node *ln)
     char *out = ln->reason;
     const size_t size = sizeof ln->reason;
     const double us = ln->us > 0 ? ln->us : ln->sparse_us;
-    if (sp_implement_skips(ln->im) && us > 0)
+    if (ln->im->skips && us > 0)
         snprintf(out, size,
                  "skips inputs that are 0, timed with %.3g %% of them there (%s: %.1f us, %.1f us dense)",
                  share, how(ln), us, ln->dense_us);
-    else if (sp_implement_skips(ln->im))
+    else if (ln->im->skips)
         snprintf(out, size, "skips inputs that are 0, %.3g %% of them there (not timed)", share);
     else if (t->strict)
         snprintf(out, size, "input %.3g %% there: options.strict: a product that skips would skip 0 x Inf",
@@ -169,7 +169,7 @@ void sp_lower_reason(lower_node *ln, double peak)
         return;
     }
     if (!t->mask || !ln->im) return;
-    if (t->present > 0 && ln->im->kernel && (sp_implement_skips(ln->im) || !ln->im->sparse)) {
+    if (t->present > 0 && ln->im->kernel && (ln->im->skips || !ln->im->sparse)) {
         thin_input(ln);
         return;
     }

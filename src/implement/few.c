@@ -158,6 +158,7 @@ static void parameters_skip(const sp_implement *im, const sp_task *t, sp_text *o
 
 const sp_implement sp_implement_few_skip = {.name = "few_skip",
                                             .sparse = true,
+                                            .skips = true,
                                             .kernel = "skip",
                                             .match = match_skip,
                                             .cost = cost_skip,

@@ -88,6 +88,8 @@ struct sp_task {
 typedef struct sp_implement {
     const char *name;
     bool sparse;
+    /* It leaves out what is 0 in a run, of a weight or a value: how much that is nobody else knows. */
+    bool skips;
     const char *kernel; /* row of panel.def, whose slots say what it takes; NULL: the builtin */
     /* Is it meant for this node? What the slots say is known to hold: ask sp_implement_matches. */
     bool (*match)(const sp_task *t);
@@ -128,8 +130,6 @@ static inline bool sp_implement_few(const sp_task *t)
 /* Of all inputs those that are read together: that one of few tokens has, on average, when each has them independently of the others. */
 double sp_implement_read(const sp_task *t);
 
-/* What few_skip skips of a weight, matmul_skip of a value: as much as is 0 in a run, which nobody else knows. */
-bool sp_implement_skips(const sp_implement *im);
 /* The share of its input that a product's task may count on (sp_task.present). */
 double sp_implement_present(const sp_node *n);
 

@@ -23,9 +23,4 @@ static bool match(const sp_task *t)
 }
 
 const sp_implement sp_implement_matmul_skip = {
-    .name = "matmul_skip", .sparse = true, .kernel = "matmul_skip", .match = match};
-
-bool sp_implement_skips(const sp_implement *im)
-{
-    return im == &sp_implement_few_skip || im == &sp_implement_matmul_skip;
-}
+    .name = "matmul_skip", .sparse = true, .skips = true, .kernel = "matmul_skip", .match = match};

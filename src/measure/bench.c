@@ -152,7 +152,7 @@ static void fill_layer(bench *s, const sparta_step *p, const sp_layer *said, sp_
     if (said && said->n) out->density = said->density;
     out->ms = p->seconds * 1e3;
     const sp_implement *im = sp_implement_find(p->implement);
-    const bool counted = !im || !sp_implement_skips(im); /* what it skips only it knows */
+    const bool counted = !im || !im->skips; /* what it skips only it knows */
     out->gops_real = p->seconds > 0 && counted ? p->ops / p->seconds * 1e-9 : 0;
     out->share_of_peak = s->peak > 0 ? out->gops_real * 1e9 / s->peak : 0;
 }
