@@ -35,9 +35,10 @@ const char *sp_compiler_flags(sp_device device)
  * Asking for the version costs a process, one that hangs its whole time limit, one that does not know the parameter a process for each
  * kernel: all is remembered for the process, for as long as the program's file stays the same. */
 
+enum { HANGS = 1, OLD = 2 }; /* OLD: it does not know FUSE */
 typedef struct memory {
     sp_compiler c;
-    bool hangs, old; /* old: it does not know FUSE */
+    unsigned habits;
 } memory;
 static memory known[REMEMBERED];
 static int next_known;
@@ -60,35 +61,27 @@ static memory *keep(const sp_compiler *c) /* under the lock */
     return m;
 }
 
-static void remember(const sp_compiler *c, bool hangs)
+static void remember(const sp_compiler *c, unsigned habits)
 {
     pthread_mutex_lock(&lock);
-    keep(c)->hangs = hangs;
+    keep(c)->habits |= habits;
     pthread_mutex_unlock(&lock);
 }
 
-static void remember_old(const sp_compiler *c)
-{
-    pthread_mutex_lock(&lock);
-    keep(c)->old = true;
-    pthread_mutex_unlock(&lock);
-}
-
-/* The parameter that it is known to do without; NULL: none. */
-static const char *unknown_to(const sp_compiler *c)
+static unsigned habits_of(const sp_compiler *c)
 {
     pthread_mutex_lock(&lock);
     const memory *m = recall(c);
-    const bool old = m && m->old;
+    const unsigned habits = m ? m->habits : 0;
     pthread_mutex_unlock(&lock);
-    return old ? FUSE : NULL;
+    return habits;
 }
 
-static bool look_up(sp_compiler *c, bool *hangs)
+/* Its version, where that was asked before. */
+static bool look_up(sp_compiler *c)
 {
     pthread_mutex_lock(&lock);
     const memory *m = recall(c);
-    *hangs = m && m->hangs;
     if (m) *c = m->c;
     pthread_mutex_unlock(&lock);
     return m != NULL;
@@ -124,7 +117,7 @@ static sparta_status judge(sparta_ctx *cx, const sp_compiler *c, sparta_status r
     if (ran) return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s", sparta_message(cx));
     if (code == 0) return SPARTA_OK;
     if (code == TIMED_OUT) {
-        remember(c, true);
+        remember(c, HANGS);
         return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s took longer than %g s and was stopped", c->path,
                        time_limit());
     }
@@ -204,7 +197,7 @@ static sparta_status ask_version(sparta_ctx *cx, sp_compiler *c)
     sparta_status status = run(cx, c, argv, "/tmp", &said);
     if (status == SPARTA_OK) {
         gist(sp_text_str(&said), c->version, sizeof c->version);
-        remember(c, false);
+        remember(c, 0);
     }
     sp_text_free(&said);
     return status;
@@ -213,10 +206,9 @@ static sparta_status ask_version(sparta_ctx *cx, sp_compiler *c)
 sparta_status sp_compiler_find(sparta_ctx *cx, sp_device device, sp_compiler *out)
 {
     sp_compiler c;
-    bool hangs;
     SP_TRY(choose(cx, device, &c));
-    if (!look_up(&c, &hangs)) SP_TRY(ask_version(cx, &c));
-    if (hangs && !c.version[0])
+    if (!look_up(&c)) SP_TRY(ask_version(cx, &c));
+    if (!c.version[0] && habits_of(&c) & HANGS)
         return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s hung before and is not tried again", c.path);
     *out = c;
     return SPARTA_OK;
@@ -261,26 +253,20 @@ static sparta_status compile(sparta_ctx *cx, const sp_compiler *c, sp_target tar
     return run(cx, c, k.argv, folder, said);
 }
 
-static bool known_to_hang(const sp_compiler *c)
-{
-    sp_compiler again = *c;
-    bool hangs;
-    return look_up(&again, &hangs) && hangs;
-}
-
 /* gcc before 9 fuses everything and does not know the parameter: is that what this one said? From here on it does without. */
 static bool is_old(const sp_compiler *c, const char *said)
 {
     if (!strstr(said, FUSE)) return false;
-    remember_old(c);
+    remember(c, OLD);
     return true;
 }
 
 sparta_status sp_compiler_run(sparta_ctx *cx, const sp_compiler *c, sp_target target, const char *folder)
 {
-    if (known_to_hang(c))
+    const unsigned habits = habits_of(c);
+    if (habits & HANGS)
         return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s hung before and is not tried again", c->path);
-    const char *without = unknown_to(c);
+    const char *without = habits & OLD ? FUSE : NULL;
     sp_text said;
     sp_text_init(&said, cx);
     sparta_status status = compile(cx, c, target, folder, without, &said);
@@ -316,10 +302,11 @@ static sparta_status run_each(sparta_ctx *cx, const sp_compiler *c, sp_target ta
 sparta_status sp_compiler_run_all(sparta_ctx *cx, const sp_compiler *c, sp_target target, sp_compilation *all,
                                   int n)
 {
-    if (known_to_hang(c)) return SPARTA_OK;
+    const unsigned habits = habits_of(c);
+    if (habits & HANGS) return SPARTA_OK;
     one *each = sp_alloc_array(cx, (size_t)n, sizeof *each);
     sp_program *programs = sp_alloc_array(cx, (size_t)n, sizeof *programs);
-    const char *without = unknown_to(c);
+    const char *without = habits & OLD ? FUSE : NULL;
     sp_text said;
     sp_text_init(&said, cx);
     sparta_status s = each && programs ? SPARTA_OK : sp_ctx_status(cx);
