@@ -37,11 +37,9 @@ typedef struct fit {
     candidate *candidate;
     int n_matches;
     sp_schedule_match *match;
-    int *row;                         /* of each match: those of one name are one */
-    const sp_prune_spec **each_match; /* for sp_prune_model */
-    sp_exchange_option *option;       /* (rows, candidates) */
-    sp_exchange_layer *layer;         /* of each row */
-    const sp_prune_spec **each;       /* of each row */
+    int *row;                   /* of each match: those of one name are one */
+    sp_exchange_option *option; /* (rows, candidates) */
+    sp_exchange_layer *layer;   /* of each row */
     sp_product_timer timer;
     sp_runner dense;
     double scale; /* a microsecond of layers saves so many of the model */
@@ -150,16 +148,12 @@ static sparta_status list_weights(fit *f)
     const size_t n = (size_t)f->n_matches, all = n * (size_t)f->n_candidates;
     f->row = sp_arena_array(f->arena, n + 1, sizeof *f->row);
     SP_NEED(f->cx, f->row);
-    f->each_match = sp_arena_array(f->arena, n + 1, sizeof *f->each_match);
-    SP_NEED(f->cx, f->each_match);
     f->out.row = sp_arena_array(f->arena, n + 1, sizeof *f->out.row);
     SP_NEED(f->cx, f->out.row);
     f->layer = sp_arena_array(f->arena, n + 1, sizeof *f->layer);
     SP_NEED(f->cx, f->layer);
     f->option = sp_arena_array(f->arena, all + 1, sizeof *f->option);
     SP_NEED(f->cx, f->option);
-    f->each = sp_arena_array(f->arena, n + 1, sizeof *f->each);
-    SP_NEED(f->cx, f->each);
     for (int i = 0; i < f->n_matches; i++) {
         int64_t tokens;
         SP_TRY(row_of(f, i));
@@ -334,15 +328,28 @@ static sparta_status start_dense(fit *f)
     return SPARTA_OK;
 }
 
+/* What a row is to be; NULL: dense. */
+static const candidate *candidate_of(const fit *f, int row)
+{
+    const int c = f->layer[row].chosen;
+    return c < 0 ? NULL : &f->candidate[c];
+}
+
 /* The choice, compiled and run in turns with the dense model. */
 static sparta_status try_choice(fit *f, sp_comparison *out)
 {
     const sp_alternation how = {1, 0, f->r->seconds, &f->compile.options};
-    const sp_prune_request request = {.each = f->each_match, .method = SP_PRUNE_MAGNITUDE};
+    const sp_prune_spec **each = sp_arena_array(f->arena, (size_t)f->n_matches + 1, sizeof *each);
+    const sp_prune_request request = {.each = each, .method = SP_PRUNE_MAGNITUDE};
     sp_prune_report report;
     sp_samples a = {0}, b = {0};
     sp_runner pruned = {0};
     sp_graph *g;
+    SP_NEED(f->cx, each);
+    for (int i = 0; i < f->n_matches; i++) {
+        const candidate *c = candidate_of(f, f->row[i]);
+        each[i] = c ? &c->spec : NULL;
+    }
     SP_TRY(sp_graph_copy(f->opened.model->graph, &g));
     sparta_status status = sp_prune_model(g, &request, &report);
     if (status) {
@@ -392,12 +399,7 @@ static sparta_status choose(fit *f, double *us, bool *any)
     const double budget = (dense_us(f) - saving) * (1 + 1e-9); /* a time that is met exactly is met */
     SP_TRY(sp_exchange(f->cx, f->layer, f->out.n, budget, us));
     *any = false;
-    for (int i = 0; i < f->out.n; i++) {
-        const int c = f->layer[i].chosen;
-        f->each[i] = c < 0 ? NULL : &f->candidate[c].spec;
-        *any |= c >= 0;
-    }
-    for (int i = 0; i < f->n_matches; i++) f->each_match[i] = f->each[f->row[i]];
+    for (int i = 0; i < f->out.n; i++) *any |= candidate_of(f, i) != NULL;
     return SPARTA_OK;
 }
 
@@ -508,19 +510,22 @@ static sparta_status by_measuring(fit *f)
 }
 
 /* ------------------------------------------------------------------ the public part */
-static void fill(fit *f)
+static sparta_status fill(fit *f)
 {
+    const sp_prune_spec **each = sp_arena_array(f->arena, (size_t)f->out.n + 1, sizeof *each);
+    SP_NEED(f->cx, each);
     for (int i = 0; i < f->out.n; i++) {
         const sp_exchange_layer *l = &f->layer[i];
         sp_fit_row *row = &f->out.row[i];
-        const candidate *c = l->chosen < 0 ? NULL : &f->candidate[l->chosen];
-        f->each[i] = c ? &c->spec : NULL;
+        const candidate *c = candidate_of(f, i);
+        each[i] = c ? &c->spec : NULL;
         row->dense_us = l->dense_us;
         row->us = c ? l->option[l->chosen].us : l->dense_us;
         row->error = c ? l->option[l->chosen].error : 0;
         row->pattern = c ? c->text : "";
     }
-    f->out.each = f->each;
+    f->out.each = each;
+    return SPARTA_OK;
 }
 
 static sparta_status work(fit *f)
@@ -532,8 +537,7 @@ static sparta_status work(fit *f)
     SP_TRY(find_errors(f));
     SP_TRY(find_times(f));
     SP_TRY(f->r->time ? by_table(f) : by_measuring(f));
-    fill(f);
-    return SPARTA_OK;
+    return fill(f);
 }
 
 static bool positive(double x)
