@@ -26,19 +26,27 @@ static sparta_status open_package(sp_side *s, int threads)
     return sparta_session_create(s->cx, s->package, &options, &s->session);
 }
 
+/* *bind: it has to be read again, with the sizes of the request in place of its symbols. */
+static sparta_status read_model(sp_side *s, const sp_verify_request *r, bool *bind)
+{
+    const sparta_status status = sp_side_model(s, r, &s->model);
+    *bind = status == SPARTA_E_UNSUPPORTED && r->sizes.n; /* its schedule asks for a share of a symbol */
+    SP_TRY(status);
+    s->graph = s->model->graph;
+    return sp_ops_infer_given(s->model->graph, &r->sizes, bind);
+}
+
 static sparta_status open_model(sp_side *s, const sp_verify_request *r)
 {
-    for (;;) {
-        bool bind;
-        SP_TRY(sp_side_model(s, r, &s->model));
-        s->graph = s->model->graph;
-        const sparta_status status = sp_ops_infer_given(s->model->graph, &r->sizes, &bind);
-        if (status == SPARTA_OK && (!bind || s->bound)) return sp_compile_widen(s->model->graph);
-        if (!bind || s->bound) return status;
+    bool bind;
+    sparta_status status = read_model(s, r, &bind);
+    if (bind) {
         sp_model_close(s->model);
         s->model = NULL;
         s->bound = true;
+        status = read_model(s, r, &bind);
     }
+    return status ? status : sp_compile_widen(s->model->graph);
 }
 
 static sparta_status open_side(sp_side *s, const sp_verify_request *r)

@@ -670,6 +670,12 @@ json "d['layers'][1]['implement'] == 'attention_skip' and 'at most 3 of 8 blocks
 run 0 "verify with the schedule" verify route.sparta --against route.onnx --schedule sched/route.sched --dim batch=1 --dim sequence=256
 run 0 "bench what is routed" bench route.onnx --schedule sched/route.sched --dim batch=1 --dim sequence=256 --no-measure --iterations 3 --profile --json
 json "[l['implement'] for l in d['layers'] if l['op'] == 'Attention'] == ['attention_skip']" "its Attention skips"
+echo 'tensor "*/Softmax:output" { sparsify topk(10%) }' > sched/share.sched
+echo 'tensor "*/Softmax:output" { sparsify topk(20%) }' > sched/more.sched
+run 0 "compile a share of a size" compile route.onnx --schedule sched/share.sched --dim sequence=64 --no-measure -o share.sparta
+run 0 "verify with the schedule at that size" verify share.sparta --against route.onnx --schedule sched/share.sched --dim sequence=64
+run 3 "verify with another share" verify share.sparta --against route.onnx --schedule sched/more.sched --dim sequence=64; has err "Softmax" "says where they differ"
+run 4 "verify without the size" verify share.sparta --against route.onnx --schedule sched/share.sched; has err "fix it with --dim" "says what to do"
 refuse 2 'tensor "*dense/MatMul:input" { sparsify similarity(2) }' "similarity is of the scores of an attention"
 refuse 2 'tensor "*Softmax:input" { sparsify similarity(2, block=0) }' "a block has 1 to"
 refuse 4 'tensor "encoder.layer.0.output.dense.weight" { sparsify similarity(2) }' "not a weight"
