@@ -21,17 +21,6 @@ typedef struct picker {
     }
 SP_EACH_SIZE(PICK)
 
-/* Where row `row` of the last dim begins in x, but for the axis. */
-static int64_t row_of(const picker *p, int64_t row)
-{
-    int64_t at = 0;
-    for (int i = p->out->rank - 2; i >= 0; i--) {
-        if (i != p->axis) at += row % p->out->dim[i] * p->x->stride[i];
-        row /= p->out->dim[i];
-    }
-    return at;
-}
-
 static void pick_rows(void *arg, int64_t from, int64_t to)
 {
     picker *p = arg;
@@ -41,7 +30,7 @@ static void pick_rows(void *arg, int64_t from, int64_t to)
     int64_t at[SOME];
     bool good = true;
     for (int64_t row = from; row < to; row++) {
-        const int64_t begin = row_of(p, row);
+        const int64_t begin = sp_view_row_but(p->x, p->out, p->axis, row);
         for (int64_t i = 0; i < n; i += SOME) {
             const int64_t some = SP_MIN(n - i, (int64_t)SOME), first = row * n + i;
             good &=

@@ -10,17 +10,6 @@ typedef struct picker {
     bool bad; /* an index was out of range */
 } picker;
 
-/* Where a row of y's last dim begins in x, but for the axis. */
-static int64_t begin(const picker *p, int64_t row)
-{
-    int64_t at = 0;
-    for (int i = p->y->rank - 2; i >= 0; i--) {
-        if (i != p->axis) at += row % p->y->dim[i] * p->x->stride[i];
-        row /= p->y->dim[i];
-    }
-    return at;
-}
-
 static void pick_rows(void *arg, int64_t from, int64_t to)
 {
     picker *p = arg;
@@ -29,8 +18,8 @@ static void pick_rows(void *arg, int64_t from, int64_t to)
     bool good = true;
     for (int64_t row = from; row < to; row++)
         good &= p->kernels->pick(p->indices + row * n, n, p->x->dim[p->axis], p->x->stride[p->axis],
-                                 (const uint32_t *)p->x->data + begin(p, row), along,
-                                 (uint32_t *)p->y->data + row * n);
+                                 (const uint32_t *)p->x->data + sp_view_row_but(p->x, p->y, p->axis, row),
+                                 along, (uint32_t *)p->y->data + row * n);
     if (!good) __atomic_store_n(&p->bad, true, __ATOMIC_RELAXED);
 }
 

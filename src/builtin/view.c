@@ -56,6 +56,16 @@ sparta_tensor sp_view_tail(const sparta_tensor *t, int from)
     return v;
 }
 
+int64_t sp_view_row_but(const sparta_tensor *x, const sparta_tensor *y, int axis, int64_t row)
+{
+    int64_t at = 0;
+    for (int i = y->rank - 2; i >= 0; i--) {
+        if (i != axis) at += row % y->dim[i] * x->stride[i];
+        row /= y->dim[i];
+    }
+    return at;
+}
+
 sparta_tensor sp_view_head(const sparta_tensor *t, int to)
 {
     sparta_tensor v = *t;

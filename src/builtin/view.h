@@ -19,6 +19,8 @@ sparta_tensor sp_view_drop(const sparta_tensor *t, int axis, int64_t index);
 /* The dimensions from `from` on, at index 0 of the others. */
 sparta_tensor sp_view_tail(const sparta_tensor *t, int from);
 sparta_tensor sp_view_head(const sparta_tensor *t, int to); /* the dimensions before `to` */
+/* Where row `row` of y's last dim begins in x of the same rank, at index 0 of `axis`. */
+int64_t sp_view_row_but(const sparta_tensor *x, const sparta_tensor *y, int axis, int64_t row);
 
 /* fn(cx, args) with every input and output row-major: others are copied before and after. For references whose loops know no strides. */
 sparta_status sp_builtin_dense(sparta_ctx *cx, const sp_op_args *args, sp_builtin_fn fn) SP_MUST;
