@@ -17,13 +17,20 @@ sparta_status sp_panel_want_alike(sparta_ctx *cx, const sp_job *job) SP_MUST;
 /* `n` floats of input i, a constant in rows, copied and padded with zeros to a multiple of 4; all zeros when it is absent. */
 sparta_status sp_panel_vector(sparta_ctx *cx, sp_arena *arena, const sp_job *job, int i, int64_t n,
                               const float **out) SP_MUST;
-/* For products on panels; in: x, w (packed), bias?, residual? */
-extern const sp_slot sp_panel_product_in[4];
+/* For products on panels, or on rows; in: x, w (packed), bias?, residual? */
+extern const sp_slot sp_panel_product_in[4], sp_panel_product_rows_in[4];
 #define SP_PRODUCT_SLOTS                                                                                     \
     {                                                                                                        \
         sp_panel_product_in, 4, 0,                                                                           \
         {                                                                                                    \
             SP_F32_PANELS                                                                                    \
+        }                                                                                                    \
+    }
+#define SP_PRODUCT_ROWS_SLOTS                                                                                \
+    {                                                                                                        \
+        sp_panel_product_rows_in, 4, 0,                                                                      \
+        {                                                                                                    \
+            SP_F32_ROWS                                                                                      \
         }                                                                                                    \
     }
 /* For products; in: x, w (packed), bias?, residual?: their epilogue when a session is made, their operands when sizes are

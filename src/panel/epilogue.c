@@ -19,6 +19,8 @@ sparta_status sp_panel_end_prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 
 const sp_slot sp_panel_product_in[4] = {
     {SP_F32_PANELS}, {SP_F32_PACKED}, {SP_F32_VECTOR, .maybe = true}, {SP_F32_PANELS, .maybe = true}};
+const sp_slot sp_panel_product_rows_in[4] = {
+    {SP_F32_ROWS}, {SP_F32_PACKED}, {SP_F32_VECTOR, .maybe = true}, {SP_F32_ROWS, .maybe = true}};
 
 sparta_status sp_panel_product_check(sparta_ctx *cx, const sp_job *job)
 {

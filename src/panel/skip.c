@@ -60,9 +60,6 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return a->row1 > a->row0;
 }
 
-static const sp_slot slots[] = {
-    {SP_F32_ROWS}, {SP_F32_PACKED}, {SP_F32_VECTOR, .maybe = true}, {SP_F32_ROWS, .maybe = true}};
-
 const sp_panel_kernel sp_panel_skip = {.name = "skip",
                                        .portable = sp_kernel_skip,
                                        .op = SP_OP_Linear,
@@ -70,4 +67,4 @@ const sp_panel_kernel sp_panel_skip = {.name = "skip",
                                        .check = sp_panel_product_check,
                                        .work = work,
                                        .fill = fill,
-                                       .slots = {slots, SP_COUNT(slots), 0, {SP_F32_ROWS}}};
+                                       .slots = SP_PRODUCT_ROWS_SLOTS};
