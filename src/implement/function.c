@@ -40,12 +40,6 @@ static bool match(const sp_task *t)
     return t->functions && allowed(t) && !t->strict && sp_linear_match(t);
 }
 
-/* Taken at its word: as if it wasted nothing. */
-static double cost(const sp_task *t)
-{
-    return sp_linear_present(t) + (double)t->n * 12;
-}
-
 const char *sp_implement_function_name(const sp_implement *im, const sp_task *t)
 {
     const bool there = im == &sp_implement_user_function && t->function && place(t) < t->function->n;
@@ -71,7 +65,7 @@ const sp_implement sp_implement_user_function = {.name = "user_function",
                                                  .sparse = true,
                                                  .kernel = "called",
                                                  .match = match,
-                                                 .cost = cost,
+                                                 .cost = sp_implement_user_cost,
                                                  .parameters = parameters,
                                                  .format = "$FUNCTION",
                                                  .fleeting = true,

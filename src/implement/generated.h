@@ -20,5 +20,6 @@ sparta_status sp_implement_storable(sparta_ctx *cx, const char *format, const sp
                                     const sp_mask *mask, bool *out) SP_MUST;
 /* Which one of those that take a weight a point names; without a word, the first. */
 int sp_implement_place(const sp_task *t, const char *knob, unsigned which);
+double sp_implement_user_cost(const sp_task *t); /* taken at its word: as if it wasted nothing */
 
 #endif

@@ -345,8 +345,7 @@ static bool match(const sp_task *t)
     return t->users && allowed(t) && !t->strict && sp_linear_match(t);
 }
 
-/* Taken at its word: as if it wasted nothing. */
-static double cost(const sp_task *t)
+double sp_implement_user_cost(const sp_task *t)
 {
     return sp_linear_present(t) + (double)t->n * 12;
 }
@@ -391,7 +390,7 @@ const sp_implement sp_implement_user = {.name = "user",
                                         .sparse = true,
                                         .kernel = "stored",
                                         .match = match,
-                                        .cost = cost,
+                                        .cost = sp_implement_user_cost,
                                         .parameters = parameters,
                                         .format = "$USER",
                                         .space = &space};
