@@ -137,6 +137,7 @@ void cli_json_int(cli_json *j, const char *key, int64_t value);
 void cli_json_ints(cli_json *j, const char *key, int n, const int64_t *value); /* an array, as of a shape */
 void cli_json_real(cli_json *j, const char *key, double value); /* what is no finite number is null */
 void cli_json_bool(cli_json *j, const char *key, bool value);
+void cli_json_range(cli_json *j, const char *key, double from, double to); /* [from, to] */
 
 /* Tables: aligned for people, or as --table says. A cell is text, or a number with the digits to show; NAN is an empty cell, null in
  * JSON: there is nothing to say. */

@@ -48,6 +48,13 @@ void cli_tensor_json(cli_json *j, const sparta_tensor *t)
     cli_json_ints(j, "shape", t->rank, t->dim);
 }
 
+void cli_json_sizes(cli_json *j, const sp_bindings *sizes)
+{
+    cli_json_open(j, "sizes", '{');
+    for (int i = 0; i < sizes->n; i++) cli_json_int(j, sizes->name[i], sizes->value[i]);
+    cli_json_close(j, '}');
+}
+
 const char *cli_tensor_text(cli *c, const sparta_tensor *t)
 {
     sp_text shape;

@@ -64,6 +64,14 @@ void cli_json_bool(cli_json *j, const char *key, bool value)
     if (before(j, key)) sp_text_printf(j->t, value ? "true" : "false");
 }
 
+void cli_json_range(cli_json *j, const char *key, double from, double to)
+{
+    cli_json_open(j, key, '[');
+    cli_json_real(j, NULL, from);
+    cli_json_real(j, NULL, to);
+    cli_json_close(j, ']');
+}
+
 cli_json cli_json_begin(cli *c, const char *verb)
 {
     cli_json j = {.t = cli_wants_json(c) ? &c->out : NULL};

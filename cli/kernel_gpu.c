@@ -81,10 +81,7 @@ static void dense_result(cli_rows *t, const sp_gpu_bench_result *r)
     cli_json_real(j, "median_us", there ? r->dense_median_us : NAN);
     cli_json_close(j, '}');
     cli_rows_real(t, "ratio_to_dense", 3, there ? r->ratio_to_dense : NAN);
-    cli_json_open(j, "ratio_ci95", '[');
-    cli_json_real(j, NULL, there ? r->ratio_lo : NAN);
-    cli_json_real(j, NULL, there ? r->ratio_hi : NAN);
-    cli_json_close(j, ']');
+    cli_json_range(j, "ratio_ci95", there ? r->ratio_lo : NAN, there ? r->ratio_hi : NAN);
 }
 
 /* What --tune found. */

@@ -54,10 +54,7 @@ static void result_json(cli_json *j, const char *point, const sp_bench_result *r
     if (r->baseline.runs) {
         subject_json(j, "baseline", &r->baseline);
         cli_json_real(j, "ratio", r->ratio);
-        cli_json_open(j, "ratio_ci95", '[');
-        cli_json_real(j, NULL, r->ratio_lo);
-        cli_json_real(j, NULL, r->ratio_hi);
-        cli_json_close(j, ']');
+        cli_json_range(j, "ratio_ci95", r->ratio_lo, r->ratio_hi);
     } else {
         cli_json_text(j, "baseline", NULL);
         cli_json_text(j, "ratio", NULL);
@@ -68,9 +65,7 @@ static void result_json(cli_json *j, const char *point, const sp_bench_result *r
     cli_json_int(j, "concurrency", r->concurrency);
     cli_json_int(j, "threads", r->threads);
     cli_json_text(j, "isa", r->isa);
-    cli_json_open(j, "sizes", '{');
-    for (int i = 0; i < r->sizes.n; i++) cli_json_int(j, r->sizes.name[i], r->sizes.value[i]);
-    cli_json_close(j, '}');
+    cli_json_sizes(j, &r->sizes);
     cli_json_real(j, "peak_gops", r->peak_gops);
     cli_json_real(j, "sparse_flop_share", r->sparse_flop_share);
     cli_json_real(j, "layers_ms", r->n_layers ? r->layers_ms : NAN);

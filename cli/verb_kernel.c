@@ -59,10 +59,7 @@ static void result(cli_rows *t, const char *point, const sp_kernel_request *q, c
     cli_json_real(j, "median_us", r->dense_median_us);
     cli_json_close(j, '}');
     cli_rows_real(t, "ratio_to_dense", 3, r->ratio_to_dense);
-    cli_json_open(j, "ratio_ci95", '[');
-    cli_json_real(j, NULL, r->ratio_lo);
-    cli_json_real(j, NULL, r->ratio_hi);
-    cli_json_close(j, ']');
+    cli_json_range(j, "ratio_ci95", r->ratio_lo, r->ratio_hi);
     cli_json_bool(j, "noisy", r->noisy);
     cli_rows_int(t, "threads", r->threads);
     cli_rows_text(t, "isa", r->isa);

@@ -9,6 +9,7 @@
 
 /* --dim NAME=N and --batch N as bindings. */
 sparta_status cli_dims(cli *c, sp_bindings *out) SP_MUST;
+void cli_json_sizes(cli_json *j, const sp_bindings *sizes); /* "sizes": {"batch": 1, ... */
 /* How to compile what is measured or compared, and run next. */
 sparta_status cli_compile_request(cli *c, sp_compile_request *out) SP_MUST;
 /* A list of patterns with commas between them, as the option has it. */

@@ -74,9 +74,7 @@ static void measured_at(cli_json *j, const sp_what_if *w)
     cli_json_open(j, "what_if_at", '{');
     cli_json_int(j, "threads", w->threads);
     cli_json_text(j, "isa", w->isa);
-    cli_json_open(j, "sizes", '{');
-    for (int i = 0; i < w->sizes.n; i++) cli_json_int(j, w->sizes.name[i], w->sizes.value[i]);
-    cli_json_close(j, '}');
+    cli_json_sizes(j, &w->sizes);
     cli_json_bool(j, "complete", w->complete);
     cli_json_close(j, '}');
 }
