@@ -6,29 +6,31 @@
 #include <string.h>
 
 /* ------------------------------------------------------------------ JSON */
-static void member(sp_text *t, const char *key, const char *value)
+typedef struct member {
+    const char *key, *value; /* NULL: null */
+} member;
+
+/* "key": "value", ... */
+static void put_members(sp_text *t, int n, const member *m)
 {
-    sp_text_printf(t, "\"%s\": ", key);
-    if (value)
-        sp_text_json(t, value);
-    else
-        sp_text_printf(t, "null");
+    for (int i = 0; i < n; i++) {
+        sp_text_printf(t, "%s\"%s\": ", i ? ", " : "", m[i].key);
+        if (m[i].value)
+            sp_text_json(t, m[i].value);
+        else
+            sp_text_printf(t, "null");
+    }
 }
 
 static void put_value(sp_text *t, const sparta_specialized_value *v)
 {
     sp_text_printf(t, "    {");
-    member(t, "name", v->name);
-    sp_text_printf(t, ", ");
-    member(t, "role", v->role);
-    sp_text_printf(t, ", ");
-    member(t, "dtype", sparta_dtype_name(v->dtype));
+    put_members(t, 3,
+                (member[]){{"name", v->name}, {"role", v->role}, {"dtype", sparta_dtype_name(v->dtype)}});
     sp_text_printf(t, ", \"shape\": [");
     for (int d = 0; d < v->rank; d++) sp_text_printf(t, "%s%lld", d ? ", " : "", (long long)v->dim[d]);
     sp_text_printf(t, "], ");
-    member(t, "format", v->format);
-    sp_text_printf(t, ", ");
-    member(t, "reason", v->reason);
+    put_members(t, 2, (member[]){{"format", v->format}, {"reason", v->reason}});
     sp_text_printf(t, "}");
 }
 
@@ -41,13 +43,11 @@ static size_t bytes_of(const sparta_specialized_argument *a)
 static void put_argument(sp_text *t, const sparta_specialized_argument *a, uint64_t *offset)
 {
     sp_text_printf(t, "        {");
-    member(t, "value", a->value);
-    sp_text_printf(t, ", ");
-    member(t, "array", a->array);
-    sp_text_printf(t, ", ");
-    member(t, "role", a->role);
-    sp_text_printf(t, ", ");
-    member(t, "dtype", sparta_dtype_name(a->dtype));
+    put_members(t, 4,
+                (member[]){{"value", a->value},
+                           {"array", a->array},
+                           {"role", a->role},
+                           {"dtype", sparta_dtype_name(a->dtype)}});
     sp_text_printf(t, ", \"elements\": %lld", (long long)a->elements);
     if (!strcmp(a->role, "constant")) {
         sp_text_printf(t, ", \"offset\": %llu", (unsigned long long)*offset);
@@ -59,13 +59,9 @@ static void put_argument(sp_text *t, const sparta_specialized_argument *a, uint6
 static void put_step(sp_text *t, const sparta_specialized_step *s, uint64_t *offset)
 {
     sp_text_printf(t, "    {");
-    member(t, "name", s->name);
-    sp_text_printf(t, ", ");
-    member(t, "op", s->op);
-    sp_text_printf(t, ", ");
-    member(t, "symbol", s->symbol);
+    put_members(t, 3, (member[]){{"name", s->name}, {"op", s->op}, {"symbol", s->symbol}});
     sp_text_printf(t, ", \"phases\": %d, ", s->phases);
-    member(t, "what", s->what);
+    put_members(t, 1, &(member){"what", s->what});
     sp_text_printf(t, ", \"arguments\": [\n");
     for (int i = 0; i < s->arguments; i++) {
         put_argument(t, &s->argument[i], offset);
