@@ -98,8 +98,9 @@ typedef enum {
     SP_SLOTS
 } sp_ctx_key;
 void *sp_ctx_slot(const sparta_ctx *cx, sp_ctx_key slot);
-void sp_ctx_set_slot(sparta_ctx *cx, sp_ctx_key slot, void *thing,
-                     void (*free_thing)(sparta_ctx *cx, void *thing));
+/* The same, made of `size` bytes of 0 where it is not there yet; NULL: no memory. */
+void *sp_ctx_make_slot(sparta_ctx *cx, sp_ctx_key slot, size_t size,
+                       void (*free_thing)(sparta_ctx *cx, void *thing));
 
 /* Functions that take no context say what is wrong here: "where: what". */
 typedef struct sp_complaint {

@@ -134,11 +134,12 @@ void *sp_ctx_slot(const sparta_ctx *cx, sp_ctx_key slot)
     return cx->slot[slot].thing;
 }
 
-void sp_ctx_set_slot(sparta_ctx *cx, sp_ctx_key slot, void *thing,
-                     void (*free_thing)(sparta_ctx *cx, void *thing))
+void *sp_ctx_make_slot(sparta_ctx *cx, sp_ctx_key slot, size_t size,
+                       void (*free_thing)(sparta_ctx *cx, void *thing))
 {
-    cx->slot[slot].thing = thing;
+    if (!cx->slot[slot].thing) cx->slot[slot].thing = sp_zalloc(cx, size);
     cx->slot[slot].free = free_thing;
+    return cx->slot[slot].thing;
 }
 
 bool sp_ctx_strict(const sparta_ctx *cx)

@@ -53,11 +53,8 @@ sparta_status sparta_line_function_register(sparta_ctx *cx, const sparta_line_fu
                        f.name);
     if (all && all->n == MOST)
         return sp_fail(cx, SPARTA_E_LIMIT, "line function: a context has %d of them at most", MOST);
-    if (!all) {
-        all = sp_zalloc(cx, sizeof *all);
-        SP_NEED(cx, all);
-        sp_ctx_set_slot(cx, SP_SLOT_FUNCTIONS, all, sp_free);
-    }
+    all = sp_ctx_make_slot(cx, SP_SLOT_FUNCTIONS, sizeof *all, sp_free);
+    SP_NEED(cx, all);
     sp_line_function *to = &all->function[all->n++];
     memcpy(to->name, f.name, strlen(f.name) + 1);
     to->keep = f.keep, to->user = f.user;

@@ -156,11 +156,7 @@ static void free_formats(sparta_ctx *cx, void *thing)
 
 sp_formats *sp_formats_of(sparta_ctx *cx)
 {
-    sp_formats *all = sp_ctx_slot(cx, SP_SLOT_FORMATS);
-    if (all) return all;
-    all = sp_zalloc(cx, sizeof *all);
-    if (all) sp_ctx_set_slot(cx, SP_SLOT_FORMATS, all, free_formats);
-    return all;
+    return sp_ctx_make_slot(cx, SP_SLOT_FORMATS, sizeof(sp_formats), free_formats);
 }
 
 /* Keep sum and text, or find those that are kept already. On failure neither is taken. */

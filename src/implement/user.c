@@ -187,23 +187,15 @@ static sparta_status build(sparta_ctx *cx, const user_kernel *k)
 
 static void forget(sparta_ctx *cx, void *thing)
 {
-    (void)cx;
     sp_arena_free(((struct sp_user_kernels *)thing)->arena);
+    sp_free(cx, thing);
 }
 
 static struct sp_user_kernels *registry(sparta_ctx *cx)
 {
-    struct sp_user_kernels *all = sp_ctx_slot(cx, SP_SLOT_KERNELS);
-    if (all) return all;
-    sp_arena *arena = sp_arena_create(cx);
-    all = arena ? sp_arena_array(arena, 1, sizeof *all) : NULL;
-    if (!all) {
-        sp_arena_free(arena);
-        return NULL;
-    }
-    all->arena = arena;
-    sp_ctx_set_slot(cx, SP_SLOT_KERNELS, all, forget);
-    return all;
+    struct sp_user_kernels *all = sp_ctx_make_slot(cx, SP_SLOT_KERNELS, sizeof *all, forget);
+    if (all && !all->arena) all->arena = sp_arena_create(cx);
+    return all && all->arena ? all : NULL;
 }
 
 sparta_status sparta_kernel_register(sparta_ctx *cx, const sparta_kernel *kernel)

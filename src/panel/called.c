@@ -68,11 +68,8 @@ sparta_status sparta_kernel_function_register(sparta_ctx *cx, const sparta_kerne
     if (all && all->n == SP_CALLED_MOST)
         return sp_fail(cx, SPARTA_E_USAGE, "kernel %s: a context has %d of them at most", f.name,
                        SP_CALLED_MOST);
-    if (!all) {
-        all = sp_zalloc(cx, sizeof *all);
-        SP_NEED(cx, all);
-        sp_ctx_set_slot(cx, SP_SLOT_CALLED, all, forget);
-    }
+    all = sp_ctx_make_slot(cx, SP_SLOT_CALLED, sizeof *all, forget);
+    SP_NEED(cx, all);
     sp_called_function *to = &all->function[all->n];
     to->text = sp_alloc(cx, strlen(f.format) + 1);
     SP_NEED(cx, to->text);

@@ -26,8 +26,8 @@ typedef struct registry { /* of a context: SP_SLOT_SPARSIFIERS */
 
 static void forget(sparta_ctx *cx, void *thing)
 {
-    (void)cx;
     sp_arena_free(((registry *)thing)->arena);
+    sp_free(cx, thing);
 }
 
 static registry *registered(sparta_ctx *cx)
@@ -37,17 +37,9 @@ static registry *registered(sparta_ctx *cx)
 
 sp_arena *sp_schedule_sparsifier_arena(sparta_ctx *cx)
 {
-    registry *own = registered(cx);
-    if (own) return own->arena;
-    sp_arena *arena = sp_arena_create(cx);
-    own = arena ? sp_arena_alloc(arena, sizeof *own) : NULL;
-    if (!own) {
-        sp_arena_free(arena);
-        return NULL;
-    }
-    own->arena = arena;
-    sp_ctx_set_slot(cx, SP_SLOT_SPARSIFIERS, own, forget);
-    return arena;
+    registry *own = sp_ctx_make_slot(cx, SP_SLOT_SPARSIFIERS, sizeof *own, forget);
+    if (own && !own->arena) own->arena = sp_arena_create(cx);
+    return own ? own->arena : NULL;
 }
 
 /* Row i of both lists, built-in ones first; NULL: past the last. */
