@@ -127,15 +127,12 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
     struct sp_called_args *a = &out->called;
-    const long vectors = sp_panel_vectors(job, at->panel);
     a->x = sp_panel_at(&job->in[0], at);
     sp_panel_end(job, at, 3, &a->e);
     a->sums = sums;
     a->what = job->called;
     a->n = job->called->n;
-    a->vector0 = vectors * at->part / at->parts;
-    a->vectors = vectors * (at->part + 1) / at->parts - a->vector0;
-    return a->vectors > 0 || job->stat;
+    return sp_panel_share_vectors(job, at, &a->vector0, &a->vectors);
 }
 
 const sp_panel_kernel sp_panel_called = {.name = "called",

@@ -54,6 +54,15 @@ void sp_panel_share(int64_t n, int64_t unit, const sp_place *at, int64_t *from, 
     *to = SP_MIN(units * (at->part + 1) / at->parts * unit, n);
 }
 
+bool sp_panel_share_vectors(const sp_job *job, const sp_place *at, long *first, long *vectors)
+{
+    int64_t from, to;
+    sp_panel_share(sp_panel_vectors(job, at->panel), 1, at, &from, &to);
+    *first = (long)from;
+    *vectors = (long)(to - from);
+    return to > from || job->stat;
+}
+
 /* The first thing of a part: the first before which its share of the weight lies. */
 static long first_of(const sp_job *job, int64_t n, int64_t (*before)(const sp_job *job, int64_t i), int part,
                      int parts)

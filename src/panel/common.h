@@ -45,6 +45,8 @@ sparta_status sp_panel_leaves(sparta_ctx *cx, sp_arena *arena, sp_job *job) SP_M
 void sp_panel_share(int64_t n, int64_t unit, const sp_place *at, int64_t *from, int64_t *to);
 void sp_panel_share_by(const sp_job *job, int64_t n, int64_t (*before)(const sp_job *job, int64_t i),
                        const sp_place *at, long *from, long *to);
+/* Of the vectors of a panel, for products that do all rows of some: which, and whether there is something to do. */
+bool sp_panel_share_vectors(const sp_job *job, const sp_place *at, long *first, long *vectors);
 
 /* What both kernels of attention do alike: all arguments but k, v and dim_v. */
 sparta_status sp_attention_prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job) SP_MUST;

@@ -45,7 +45,6 @@ static size_t work(const sp_job *job)
 static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
     const sp_packed *w = job->in[1].packed;
-    const long vectors = sp_panel_vectors(job, at->panel);
     struct sp_pairs_args *a = &out->pairs;
     a->x = sp_panel_at(&job->in[0], at);
     sp_panel_end(job, at, 3, &a->e);
@@ -58,9 +57,7 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->k = (long)w->dim[1];
     a->range = sp_panel_range(w);
     a->ranges = sp_panel_ranges(w);
-    a->vector0 = vectors * at->part / at->parts;
-    a->vectors = vectors * (at->part + 1) / at->parts - a->vector0;
-    return a->vectors > 0 || job->stat;
+    return sp_panel_share_vectors(job, at, &a->vector0, &a->vectors);
 }
 
 const sp_panel_kernel sp_panel_pairs = {.name = "pairs",

@@ -146,7 +146,6 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
     struct sp_walk_args *a = &out->walk;
-    const long vectors = sp_panel_vectors(job, at->panel);
     a->x = sp_panel_at(&job->in[0], at);
     sp_panel_end(job, at, 3, &a->e);
     a->row = job->walked_row;
@@ -154,9 +153,7 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->note = job->walked;
     a->rows = (long)job->in[1].packed->dim[0];
     a->ranges = job->walked_ranges;
-    a->vector0 = vectors * at->part / at->parts;
-    a->vectors = vectors * (at->part + 1) / at->parts - a->vector0;
-    return a->vectors > 0 || job->stat;
+    return sp_panel_share_vectors(job, at, &a->vector0, &a->vectors);
 }
 
 const sp_panel_kernel sp_panel_walk = {.name = "walk",
