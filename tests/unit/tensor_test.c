@@ -500,6 +500,24 @@ static void test_row_major(void **state)
     assert_null(own.data);
 }
 
+static void test_same_bytes(void **state)
+{
+    (void)state;
+    float x[4] = {1, 0, 3, 4}, y[4] = {1, 0, 3, 4};
+    const sparta_tensor a = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){2, 2}, x);
+    sparta_tensor b = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){2, 2}, y);
+    assert_true(sp_tensor_same_bytes(&a, &a) && sp_tensor_same_bytes(&a, &b));
+    y[1] = -0.f; /* equal, and not the same */
+    assert_false(sp_tensor_same_bytes(&a, &b));
+    y[1] = 0, b.dtype = SPARTA_I32;
+    assert_false(sp_tensor_same_bytes(&a, &b));
+    b = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){4}, y);
+    assert_false(sp_tensor_same_bytes(&a, &b));
+    b = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){2, 2}, NULL);
+    assert_false(sp_tensor_same_bytes(&a, &b));
+    assert_true(sp_tensor_same_bytes(&b, &b));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,7 +528,7 @@ int main(void)
         cmocka_unit_test(test_contiguous),    cmocka_unit_test(test_copy),
         cmocka_unit_test(test_random_copies), cmocka_unit_test(test_large_copy),
         cmocka_unit_test(test_copy_in_place), cmocka_unit_test(test_row_major),
-        cmocka_unit_test(test_plain_zeros),
+        cmocka_unit_test(test_plain_zeros),   cmocka_unit_test(test_same_bytes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
