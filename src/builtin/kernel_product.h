@@ -47,8 +47,7 @@ INLINE void multiply_tile(const tile *t, const int rows, const int vectors)
     const float *a[4], *b = t->b;
     vec sum[ROWS][8];
     UNROLL for (int i = 0; i < 4; i++) a[i] = 3 * i < rows ? t->a + 3 * i * row : NULL;
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sum[i][v] =
-        t->add ? *(const vec *)(t->c + i * t->c_row + v * LANES) : (vec){0};
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = (vec){0};
     for (int64_t k = 0; k < t->k; k++) {
         vec y[8];
         UNROLL for (int v = 0; v < vectors; v++) y[v] = *(const vec *)(b + v * LANES);
@@ -60,8 +59,12 @@ INLINE void multiply_tile(const tile *t, const int rows, const int vectors)
         UNROLL for (int i = 0; i < 4; i++) if (3 * i < rows) a[i] += t->a_col;
         b += t->b_row;
     }
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) *
-        (vec *)(t->c + i * t->c_row + v * LANES) = sum[i][v];
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
+    {
+        vec *c = (vec *)(t->c + i * t->c_row + v * LANES);
+        if (t->add) sum[i][v] += *c; /* at the end: a long sum is one of short ones */
+        *c = sum[i][v];
+    }
 }
 
 /* A function for every number of rows, with two vectors and with one. */
@@ -217,12 +220,12 @@ static void multiply_by_dots(const sp_block *p)
 static void multiply(const sp_block *p)
 {
     float panel[DEPTH * WIDE] __attribute__((aligned(64)));
-    if (p->m <= 2 && p->a_col == 1 && p->b_row == 1 && p->b_col != 1) {
+    if (p->m <= 2 && p->a_col == 1 && p->b_row == 1 && p->b_col != 1 && !p->add) {
         multiply_by_dots(p);
         return;
     }
     int64_t j = 0;
-    tile t = {p->a, p->b, p->c, p->k, p->a_row, p->a_col, p->b_row, p->c_row, false};
+    tile t = {p->a, p->b, p->c, p->k, p->a_row, p->a_col, p->b_row, p->c_row, p->add};
     for (; p->m == 1 && p->b_col == 1 && j + LONG <= p->n; j += LONG) {
         t.b = p->b + j;
         t.c = p->c + j;
@@ -243,7 +246,7 @@ static void multiply(const sp_block *p)
                        p->a_col,
                        in_place ? p->b_row : width,
                        p->c_row,
-                       k > 0};
+                       p->add || k > 0};
             multiply_panel(p, t, columns);
         }
 }

@@ -43,6 +43,7 @@ typedef struct sp_products {
     int64_t a_row, a_col, b_row, b_col, c_row, c_col;
     const float *a, *b;
     float *c;
+    bool add; /* to what is in c */
 } sp_products;
 
 /* *done: neither the rows nor the columns of c lie side by side, and nothing was done. */
@@ -54,6 +55,7 @@ typedef struct sp_block { /* of one product: c's columns lie side by side */
     float *c;
     int64_t m, n, k;
     int64_t a_row, a_col, b_row, b_col, c_row;
+    bool add; /* to what is in c */
 } sp_block;
 
 enum { SP_LINE = 2048, SP_TAPS = 16, SP_COLUMNS = 1024 };

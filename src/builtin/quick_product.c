@@ -29,7 +29,8 @@ static void multiply_blocks(void *arg, int64_t from, int64_t to)
                       .a_col = p->a_col,
                       .b_row = p->b_row,
                       .b_col = p->b_col,
-                      .c_row = p->c_row};
+                      .c_row = p->c_row,
+                      .add = p->add};
         for (int d = p->rank - 1; d >= 0; batch /= p->size[d], d--) {
             const int64_t at = batch % p->size[d];
             b.a += at * p->a_step[d];
@@ -89,6 +90,7 @@ sparta_status sp_quick_products(sparta_ctx *cx, const sp_products *given, bool *
     for (int d = 0; d < p.rank; d++) items *= p.size[d];
     job j = {&p, sp_quick_here(), (p.m - 1) / BLOCK_ROWS + 1, (p.n - 1) / BLOCK_COLUMNS + 1};
     *done = true;
+    if (p.k == 0 && p.add) return SPARTA_OK;
     if (p.k == 0) return sp_ctx_share(cx, items * p.m, p.n * 4, clear, &j);
     /* A unit of sharing is an element moved; multiply-adds are several at a time. */
     const double each = (double)SP_MIN(p.m, (int64_t)BLOCK_ROWS) *

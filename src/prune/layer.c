@@ -26,8 +26,7 @@ typedef struct layer {
     float *
         square; /* (piece, piece), of u at the piece: rows of u lie a power of 2 apart, and push each other out of the cache */
     float *score;  /* (n, k), 1 where it stays once it was pruned; only that is used of it */
-    float *errors; /* (n, piece) */
-    float *room;   /* (n, COLUMNS) */
+    float *errors; /* (n, piece), what is added to w, times u */
 } layer;
 
 static sparta_tensor view(float *data, int64_t rows, int64_t cols, int64_t step)
@@ -126,9 +125,9 @@ static void make_up(const layer *l, int64_t i, int64_t c, int64_t p, bool groups
         const float *u = l->square + j * p;
         if (groups && j % l->spec->of == 0)
             choose_group(l, w + j, score + j, (int)SP_MIN((int64_t)l->spec->of, p - j), u + j, p + 1);
-        error[j] = score[j] != 0 ? 0 : w[j] / u[j];
+        error[j] = score[j] != 0 ? 0 : -w[j] / u[j];
         if (score[j] != 0) continue;
-        for (int64_t t = j + 1; t < p; t++) w[t] -= error[j] * u[t];
+        for (int64_t t = j + 1; t < p; t++) w[t] += error[j] * u[t];
         w[j] = 0;
     }
 }
@@ -142,27 +141,23 @@ static void make_up_rows(void *arg, int64_t from, int64_t to)
 /* What is right of the piece. */
 static sparta_status make_up_right(const layer *l, int64_t c, int64_t p)
 {
-    for (int64_t from = c + p; from < l->k; from += COLUMNS) {
-        const int64_t wide = SP_MIN(COLUMNS, l->k - from);
-        bool done;
-        SP_TRY(sp_quick_products(l->cx,
-                                 &(sp_products){.m = l->n,
-                                                .n = wide,
-                                                .k = p,
-                                                .a = l->errors,
-                                                .a_row = p,
-                                                .a_col = 1,
-                                                .b = l->u + c * l->k + from,
-                                                .b_row = l->k,
-                                                .b_col = 1,
-                                                .c = l->room,
-                                                .c_row = wide,
-                                                .c_col = 1},
-                                 &done));
-        for (int64_t i = 0; i < l->n; i++)
-            for (int64_t j = 0; j < wide; j++) l->w[i * l->k + from + j] -= l->room[i * wide + j];
-    }
-    return SPARTA_OK;
+    bool done;
+    if (c + p == l->k) return SPARTA_OK;
+    return sp_quick_products(l->cx,
+                             &(sp_products){.m = l->n,
+                                            .n = l->k - c - p,
+                                            .k = p,
+                                            .a = l->errors,
+                                            .a_row = p,
+                                            .a_col = 1,
+                                            .b = l->u + c * l->k + c + p,
+                                            .b_row = l->k,
+                                            .b_col = 1,
+                                            .c = l->w + c + p,
+                                            .c_row = l->k,
+                                            .c_col = 1,
+                                            .add = true},
+                             &done);
 }
 
 /* A multiple of what goes together along the input. */
@@ -209,13 +204,11 @@ static sparta_status with_room(layer *l, sp_prune_method method, sp_prune_met *m
     const size_t piece = (size_t)SP_MIN(piece_of(l->spec), l->k);
     l->square = sp_alloc_array(l->cx, piece * piece, sizeof *l->square);
     l->errors = sp_alloc_array(l->cx, (size_t)l->n * piece, sizeof *l->errors);
-    l->room = sp_alloc_array(l->cx, (size_t)l->n * COLUMNS, sizeof *l->room);
-    sparta_status status = l->u && l->square && l->errors && l->room ? prepare(l, met) : sp_ctx_status(l->cx);
+    sparta_status status = l->u && l->square && l->errors ? prepare(l, met) : sp_ctx_status(l->cx);
     if (!status) status = sparsegpt(l);
     sp_free(l->cx, l->u);
     sp_free(l->cx, l->square);
     sp_free(l->cx, l->errors);
-    sp_free(l->cx, l->room);
     return status;
 }
 

@@ -4,7 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 256, COLUMNS = 128 }; /* of a product that is added to the sums */
+enum {
+    ROWS = 256,
+    COLUMNS = 128,
+    LINE = 16
+}; /* of a product that is added to the sums; floats of a line of the cache */
 
 sparta_status sp_prune_met_create(sparta_ctx *cx, int64_t k, bool hessian, sp_prune_met *out)
 {
@@ -28,30 +32,38 @@ void sp_prune_met_free(sparta_ctx *cx, sp_prune_met *met)
     *met = (sp_prune_met){0};
 }
 
-/* X'X of a few rows, added: some columns at a time, so that what is added is still in the cache. */
+/* (k, rows): rows of x lie a power of 2 apart, mostly, and would push each other out of the cache. */
+static void turn(const float *x, int64_t rows, int64_t k, float *out)
+{
+    for (int64_t c = 0; c < k; c += LINE)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = c; j < SP_MIN(c + LINE, k); j++) out[j * rows + i] = x[i * k + j];
+}
+
+/* X'X of a few rows, added: what is on and above the diagonal, some columns at a time. */
 static sparta_status add_products(sparta_ctx *cx, sp_prune_met *met, const float *x, int64_t rows,
                                   float *room)
 {
     const int64_t k = met->k;
+    turn(x, rows, k, room);
     for (int64_t c = 0; c < k; c += COLUMNS) {
         const int64_t wide = SP_MIN(COLUMNS, k - c);
         bool done;
         SP_TRY(sp_quick_products(cx,
-                                 &(sp_products){.m = k,
+                                 &(sp_products){.m = c + wide,
                                                 .n = wide,
                                                 .k = rows,
-                                                .a = x,
-                                                .a_row = 1,
-                                                .a_col = k,
+                                                .a = room,
+                                                .a_row = rows,
+                                                .a_col = 1,
                                                 .b = x + c,
                                                 .b_row = k,
                                                 .b_col = 1,
-                                                .c = room,
-                                                .c_row = wide,
-                                                .c_col = 1},
+                                                .c = met->hessian + c,
+                                                .c_row = k,
+                                                .c_col = 1,
+                                                .add = true},
                                  &done));
-        for (int64_t i = 0; i < k; i++)
-            for (int64_t j = 0; j < wide; j++) met->hessian[i * k + c + j] += room[i * wide + j];
     }
     return SPARTA_OK;
 }
@@ -68,7 +80,7 @@ static void add_rows(sp_prune_met *met, const float *x, int64_t rows)
 
 static sparta_status add_f32(sparta_ctx *cx, sp_prune_met *met, const float *x, int64_t rows)
 {
-    float *room = met->hessian ? sp_alloc_array(cx, (size_t)met->k * COLUMNS, sizeof *room) : NULL;
+    float *room = met->hessian ? sp_alloc_array(cx, (size_t)met->k * ROWS, sizeof *room) : NULL;
     sparta_status status = met->hessian && !room ? sp_ctx_status(cx) : SPARTA_OK;
     for (int64_t i = 0; i < rows && room && !status; i += ROWS)
         status = add_products(cx, met, x + i * met->k, SP_MIN(ROWS, rows - i), room);

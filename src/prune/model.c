@@ -90,16 +90,21 @@ static sparta_status see(void *arg, const sp_value *v, const sparta_tensor *t)
     return j->met[v->id] ? sp_prune_met_add(j->cx, j->met[v->id], t) : SPARTA_OK;
 }
 
+static bool asked(const job *j, const sp_node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (j->met[n->out[i]->id]) return true;
+    return false;
+}
+
+/* As far as somebody asks, and without outputs. */
 static sparta_status run_items(job *j, const sparta_named_tensor *inputs)
 {
-    sparta_tensor *outputs = sp_alloc_array(j->cx, (size_t)j->g->n_outputs + 1, sizeof *outputs);
-    SP_NEED(j->cx, outputs);
-    sparta_status status = SPARTA_OK;
-    for (int i = 0; i < j->g->n_inputs && !status; i++) status = see(j, j->g->input[i], &inputs[i].tensor);
-    if (!status) status = sp_ops_run_quick(j->cx, j->g, inputs, j->g->n_inputs, outputs, see, j);
-    for (int i = 0; i < j->g->n_outputs && !status; i++) sp_free(j->cx, outputs[i].data);
-    sp_free(j->cx, outputs);
-    return status;
+    sp_graph part = *j->g;
+    part.n_outputs = 0;
+    while (part.n_nodes > 0 && !asked(j, part.node[part.n_nodes - 1])) part.n_nodes--;
+    for (int i = 0; i < part.n_inputs; i++) SP_TRY(see(j, part.input[i], &inputs[i].tensor));
+    return sp_ops_run_quick(j->cx, &part, inputs, part.n_inputs, NULL, see, j);
 }
 
 /* Sums over a few rows take as long as over many: items that are one row each (features, not a sequence) come in larger parts. */

@@ -55,7 +55,7 @@ enum { SP_PRUNE_SAMPLE = 512 }; /* inputs of a layer on which its error is measu
 /* What the inputs of a layer are, over all data. */
 typedef struct sp_prune_met {
     int64_t k, rows; /* features; inputs that came */
-    float *hessian;  /* (k, k), X'X; NULL: the squares are enough */
+    float *hessian;  /* (k, k), X'X on and above its diagonal; NULL: the squares are enough */
     double *squares; /* (k), sums of x^2 */
     float *sample;   /* (SP_PRUNE_SAMPLE, k), the first of them */
     int64_t n_sample;

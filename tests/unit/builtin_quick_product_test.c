@@ -17,14 +17,16 @@ static sparta_tensor matrix(int64_t rows, int64_t cols, bool turned, uint64_t se
     return t;
 }
 
-/* Every edge of tiles, panels and depths, all ways to lie. */
+/* Every edge of tiles, panels and depths. */
+static const int64_t dims[][3] = {{1, 1, 1},     {1, 1, 200},    {1, 40, 7},     {1, 257, 33}, {2, 19, 130},
+                                  {5, 300, 1},   {13, 17, 129},  {12, 32, 128},  {25, 33, 3},  {49, 49, 32},
+                                  {31, 5, 257},  {64, 129, 300}, {481, 130, 20}, {97, 1, 64},  {7, 16, 16},
+                                  {11, 31, 127}, {3, 8, 5},      {24, 9, 64}};
+
+/* In all ways to lie. */
 static void sizes(void **state)
 {
     (void)state;
-    static const int64_t dims[][3] = {
-        {1, 1, 1},      {1, 1, 200},   {1, 40, 7},  {1, 257, 33},  {2, 19, 130}, {5, 300, 1},
-        {13, 17, 129},  {12, 32, 128}, {25, 33, 3}, {49, 49, 32},  {31, 5, 257}, {64, 129, 300},
-        {481, 130, 20}, {97, 1, 64},   {7, 16, 16}, {11, 31, 127}, {3, 8, 5},    {24, 9, 64}};
     for (size_t i = 0; i < SP_COUNT(dims); i++)
         for (int way = 0; way < 8; way++) {
             const int64_t m = dims[i][0], n = dims[i][1], k = dims[i][2];
@@ -35,6 +37,42 @@ static void sizes(void **state)
             matmul(a, b, out, true);
             sp_free(cx, a.data);
             sp_free(cx, b.data);
+        }
+}
+
+/* Gemm as a product that is added to what is there. */
+static sparta_status added(sparta_ctx *with, const sp_op_args *args, bool *done)
+{
+    const sparta_tensor *a = &args->in[0], *b = &args->in[1], *c = &args->in[2], *y = &args->out[0];
+    SP_TRY(sp_tensor_copy(with, c, y));
+    return sp_quick_products(with,
+                             &(sp_products){.m = y->dim[0],
+                                            .n = y->dim[1],
+                                            .k = a->dim[1],
+                                            .a = a->data,
+                                            .a_row = a->stride[0],
+                                            .a_col = a->stride[1],
+                                            .b = b->data,
+                                            .b_row = b->stride[0],
+                                            .b_col = b->stride[1],
+                                            .c = y->data,
+                                            .c_row = y->stride[0],
+                                            .c_col = y->stride[1],
+                                            .add = true},
+                             done);
+}
+
+static void adds(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SP_COUNT(dims); i++)
+        for (int way = 0; way < 4; way++) {
+            const int64_t m = dims[i][0], n = dims[i][1], k = way & 1 && !i ? 0 : dims[i][2];
+            sparta_tensor in[3] = {matrix(m, k, way & 1, 14), matrix(k, n, way & 2, 15),
+                                   matrix(m, n, false, 16)};
+            const sparta_tensor out = sparta_tensor_view(SPARTA_F32, DIMS(m, n), NULL);
+            twin(SP_OP_Gemm, &none, 3, in, 1, &out, added, true);
+            for (int t = 0; t < 3; t++) sp_free(cx, in[t].data);
         }
 }
 
@@ -183,9 +221,9 @@ static void einsum_disagrees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),   cmocka_unit_test(batches),          cmocka_unit_test(heads),
-        cmocka_unit_test(special), cmocka_unit_test(empty_and_others), cmocka_unit_test(gemm),
-        cmocka_unit_test(einsum),  cmocka_unit_test(einsum_disagrees),
+        cmocka_unit_test(sizes), cmocka_unit_test(adds),    cmocka_unit_test(batches),
+        cmocka_unit_test(heads), cmocka_unit_test(special), cmocka_unit_test(empty_and_others),
+        cmocka_unit_test(gemm),  cmocka_unit_test(einsum),  cmocka_unit_test(einsum_disagrees),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

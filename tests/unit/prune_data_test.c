@@ -61,7 +61,8 @@ static void factors(void **state)
             for (int64_t j = 0; j < i; j++) assert_true(u[i * n + j] == 0);
             for (int64_t j = 0; j < n; j++) {
                 uh[j] = 0.01 * mean * u[i * n + j];
-                for (int64_t k = i; k < n; k++) uh[j] += (double)u[i * n + k] * met.hessian[k * n + j];
+                for (int64_t k = i; k < n; k++)
+                    uh[j] += (double)u[i * n + k] * met.hessian[SP_MIN(j, k) * n + SP_MAX(j, k)];
             }
             for (int64_t j = 0; j < n; j++) {
                 double sum = 0;
