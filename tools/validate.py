@@ -411,35 +411,35 @@ def wanted(names, args):
             yield (name, seed), [(name, seed, p, r) for p in TASKS[name].patterns for r in recipes(TASKS[name], p) if re.search(args.recipe, f"{p} {r}")]
 
 
+def undone(names, o, kept, args):
+    """(what, row, what follows) of all that is not there yet."""
+    for (name, seed), rows in wanted(names, args):
+        key = lambda pattern, recipe: (name, pattern, recipe, seed, epochs_of(TASKS[name], o))
+        rows = [r for r in rows if key(r[2], r[3]) not in kept.done]
+        if os.path.exists(base_path(o, name, seed)) and key("dense", "dense") in kept.done:
+            yield from (("row", r, ()) for r in rows)
+        elif rows:  # a dense model of its own: what began with another is done again
+            yield "begin", (name, seed, "dense", "dense"), [r for _, all_ in wanted([name], args) for r in all_ if r[1] == seed]
+
+
 def train_all(names, o, kept, args):
-    end = time.monotonic() + 60 * args.minutes
-    start, wrong, open_ = time.monotonic(), 0, {}
+    """A pool has as many jobs as it runs: those that wait in it cannot be taken back."""
+    start, wrong, open_, waiting = time.monotonic(), 0, {}, collections.deque(undone(names, o, kept, args))
     with futures.ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
-
-        def submit(what, name, seed, pattern, recipe, then=()):
-            open_[pool.submit(job, what, name, seed, pattern, recipe, o)] = then
-
-        for (name, seed), rows in wanted(names, args):
-            key = lambda pattern, recipe: (name, pattern, recipe, seed, epochs_of(TASKS[name], o))
-            rows = [r for r in rows if key(r[2], r[3]) not in kept.done]
-            if os.path.exists(base_path(o, name, seed)) and key("dense", "dense") in kept.done:
-                for r in rows:
-                    submit("row", *r)
-            elif rows:  # a dense model of its own: what began with another is done again
-                submit("begin", name, seed, "dense", "dense", [r for _, all_ in wanted([name], args) for r in all_ if r[1] == seed])
-        while open_:
-            for done in futures.wait(open_, timeout=min(max(end - time.monotonic(), 0.1), 60), return_when=futures.FIRST_COMPLETED).done:
+        while open_ or waiting:
+            if time.monotonic() > start + 60 * args.minutes:
+                waiting.clear()
+            while waiting and len(open_) < args.jobs:
+                what, which, then = waiting.popleft()
+                open_[pool.submit(job, what, *which, o)] = then
+            for done in futures.wait(open_, return_when=futures.FIRST_COMPLETED).done:
                 then = open_.pop(done)
                 try:
                     kept.add(done.result())
-                    for r in then:
-                        submit("row", *r)
+                    waiting.extend(("row", r, ()) for r in then)
                 except Exception:
                     wrong += 1
                     traceback.print_exc()
-            if time.monotonic() > end:
-                open_ = dict.fromkeys((f for f in open_ if not f.cancel()), ())
-                end = float("inf")
     kept.add(ran("train", start, args.jobs, o.device))
     return wrong
 
@@ -496,7 +496,8 @@ def ran(what, start, jobs, device):
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         cpu = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "CPU")
     machine = f"{len(os.sched_getaffinity(0))} cores of {cpu}" + (f" with {torch.cuda.get_device_name()}" if device == "cuda" else "")
-    return {"ran": what, "seconds": round(time.monotonic() - start, 1), "jobs": jobs, "machine": machine, "torch": torch.__version__}
+    said = {"ran": what, "seconds": round(time.monotonic() - start, 1), "jobs": jobs, "machine": machine, "torch": torch.__version__}
+    return {**said, "load": round(os.getloadavg()[0], 1)}
 
 
 # ---------------------------------------------------------------- the command
@@ -516,7 +517,7 @@ def arguments():
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no row after so many")
     parser.add_argument("--quick", action="store_true", help="256 rows, one epoch, one seed, in WORK/quick: does it work?")
     parser.add_argument("--time", action="store_true", help="time what was trained, alone")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of timing, for each")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of timing, for each")
     parser.add_argument("--merge", nargs="+", metavar="FILE", help="files of rows, for --write")
     parser.add_argument("--write", default="", help="the page that --merge makes")
     args = parser.parse_args()

@@ -1,11 +1,14 @@
 """tools/validate.py without its data: what it chooses by, what it writes, what it splits, that its BERT is transformers' and that a row goes all the way."""
 
+import concurrent.futures
 import copy
 import json
 import os
 import sys
+import time
 import types
 import warnings
+from unittest import mock
 
 import numpy as np
 import torch
@@ -182,6 +185,29 @@ def whole():
     need(rest == [("4x1:0.9", "local"), ("4x1:0.9", "local distilled"), ("2:4", "local distilled")], f"wanted {rest}")
 
 
+def ends():
+    """What follows a dense model, each once, two at a time; after --minutes none is begun."""
+    began = []
+
+    def job(what, name, seed, pattern, recipe, o):
+        began.append((what, pattern, recipe))
+        time.sleep(0.2)
+        return {"task": name, "pattern": pattern, "recipe": recipe, "seed": seed, "epochs": 1, "validation": 1.0}
+
+    o = validate.Options("", os.path.join(tests.work.name, "none"), "cpu", True, 0)
+    kept = validate.Kept(os.path.join(tests.work.name, "ends.jsonl"))
+    args = types.SimpleNamespace(repeats=1, recipe="4x1:0.9 local|2:4 local", jobs=2, minutes=1)
+    pool = lambda jobs, _: concurrent.futures.ThreadPoolExecutor(jobs)
+    with mock.patch.object(validate, "job", job), mock.patch.object(validate.futures, "ProcessPoolExecutor", pool):
+        need(validate.train_all(["MLP on digits"], o, kept, args) == 0, "something went wrong")
+        rows = [("row", p, r) for p in ("4x1:0.9", "2:4") for r in ("local", "local distilled")]
+        need(began[0] == ("begin", "dense", "dense") and sorted(began[1:]) == sorted(rows), f"began {began}")
+        began.clear()
+        args.minutes = 0.1 / 60
+        validate.train_all(["MLP on digits"], o, kept, args)
+        need(began == [("begin", "dense", "dense")], f"began {began} after the end")
+
+
 def learns():
     """A small BERT of random numbers: batches are whole, of one width and of all sentences; the gradient is that of the loss; it ends pruned, and
     nearer to the dense one than it was when it was pruned at once."""
@@ -257,6 +283,7 @@ tests.check("sentences", frames)
 tests.check("names and sentences of one part", apart)
 tests.check("BERT is transformers'", bert)
 tests.check("a task of random digits", whole)
+tests.check("rows that follow, and the end", ends)
 tests.check("learning from the dense model", learns)
 tests.check("gradients that are recorded", recorded)
 sys.exit(tests.finish())
