@@ -107,6 +107,8 @@ SPARTA_API void sparta_ctx_cancel(sparta_ctx *cx);
 SPARTA_API void sparta_ctx_reset(sparta_ctx *cx);
 /* "E_SHAPE"; "unknown" for what is none. */
 SPARTA_API const char *sparta_status_name(sparta_status status);
+/* The folder of compiled kernels and tuning records, made and checked; "" when there is none to use. It lives as long as the process. */
+SPARTA_API const char *sparta_cache_folder(sparta_ctx *cx);
 SPARTA_API const char *sparta_version(void);
 SPARTA_API int sparta_version_number(void);
 
@@ -475,6 +477,10 @@ typedef struct sparta_compile_options {
     void *progress_user;
     /* Do not run the result against the references of the file: for a caller that has the answers and compares them itself. */
     int no_verify;
+    /* Memory in the place of files beside the model, by the location that its external data names: bytes (U8), one axis. It is the
+     * caller's and has to stay as it is until the package is closed, which may read it where it lies. */
+    const sparta_named_tensor *external;
+    int n_external;
 } sparta_compile_options;
 
 /* Compile a model, ONNX or a program of torch.export (.pt2), into a package. Verifies its own result before it writes,

@@ -178,7 +178,9 @@ class Context:
 
 
 class Handle:
-    """An object of the library with a context of its own; freed before it."""
+    """An object of the library with a context of its own; freed before it, and before what it holds."""
+
+    held = None  # memory that it reads
 
     def __init__(self, context, handle, free):
         self._context, self._handle = context, handle

@@ -31,9 +31,9 @@ def _texts(texts):
 
 
 @contextlib.contextmanager
-def _options(context, masks=None, schedule=None, dims=None, remove=(), progress=None, **more):
+def _options(context, masks=None, schedule=None, dims=None, remove=(), progress=None, external=None, **more):
     """sparta_compile_options of keyword arguments; a name that the header does not have is a TypeError. What it makes lives within."""
-    known = {f[0] for f in types["sparta_compile_options"]._fields_} - {"size", "rules", "progress_user"}
+    known = {f[0] for f in types["sparta_compile_options"]._fields_} - {"size", "rules", "progress_user", "n_external"}
     unknown = sorted(set(more) - known)
     if unknown:
         raise TypeError(f"unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}")
@@ -50,6 +50,10 @@ def _options(context, masks=None, schedule=None, dims=None, remove=(), progress=
             o.rules = schedule.again(context, stack)
         elif schedule is not None:
             o.schedule = os.fsencode(schedule)
+        if external:
+            o.external, held = _named(external)
+            o.n_external = len(external)
+            stack.callback(held.clear)  # alive until then
         o.dims, o.remove = _texts(_dims(dims)), _texts([remove] if isinstance(remove, str) else remove)
 
         def tell(_, done, every, what):
@@ -114,14 +118,19 @@ def _ways(model, via):
 
 def save_arrays(path: Path, arrays: Mapping[str, Any]) -> Path:
     """Named arrays into an .npz or .safetensors. Returns the path."""
-    context, keep = Context(), []
-    named = (_NAMED * len(arrays))()
+    named, _held = _named(arrays)
+    Context().call("sparta_archive_save", path, named, len(arrays))
+    return path
+
+
+def _named(arrays: Mapping[str, Any]) -> tuple[Any, list[Any]]:
+    """Arrays as the library takes them, and what has to live as long."""
+    named, held = (_NAMED * len(arrays))(), []
     for slot, (name, array) in zip(named, arrays.items()):
         slot.name = text(name)
-        slot.tensor, held = _arrays.view(array, name)
-        keep.append(held)
-    context.call("sparta_archive_save", path, named, len(arrays))
-    return path
+        slot.tensor, keep = _arrays.view(array, name)
+        held.append(keep)
+    return named, [named, *held]
 
 
 # ---------------------------------------------------------------- reports
@@ -383,7 +392,9 @@ def compile(
     masks: an .npz or .safetensors with an array per weight, or a dict of arrays; zero where the weight is gone. Without, exact zeros are the mask.
     schedule: a path, a Schedule, or create_schedule's. dims: {"batch": 4, "sequence": (1, 128, 512)}. progress: called with (done, all, what).
     Other options are those of sparta_compile_options: dense_only, no_measure, external_data_root, limit, remove, multiple, rtol, atol,
-    no_propagate, db; and of sparta_ctx_options in context: {"cache_dir": "", "compiler": ""} compiles with portable kernels and starts no process.
+    no_propagate, db, external (a dict of arrays of bytes by the location that external data names, in the place of files, which stay as they are as
+    long as the package lives, which holds them); and of sparta_ctx_options in context: {"cache_dir": "", "compiler": ""} compiles with portable
+    kernels and starts no process.
     """
     ways = _ways(model, via)
     for way in ways:
@@ -410,7 +421,9 @@ def _compile(path: Path, out: Path | None, context: Mapping[str, Any] | None, op
             lib.sparta_package_close(package)  # when it was too late to stop
             raise
         # The model's file stays mapped, also when its name is gone.
-        return Package(ours, package, threads)
+        made = Package(ours, package, threads)
+        made._open().held = options.get("external")
+        return made
 
 
 def propagate(

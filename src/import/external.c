@@ -69,30 +69,60 @@ static sparta_status add_file(sp_importer *im, const char *location)
     return sp_map_put(im->files, key, m->n_external - 1);
 }
 
+/* Memory that was given in the place of a file; *found is false where none was. */
+static sparta_status given(const sp_importer *im, const char *location, sp_bytes *out, bool *found)
+{
+    const sp_import_options *o = im->options;
+    *found = false;
+    for (int i = 0; o && i < o->n_external && !*found; i++) {
+        const sparta_tensor *t = &o->external[i].tensor;
+        if (!o->external[i].name || strcmp(o->external[i].name, location) != 0) continue;
+        if (t->dtype != SPARTA_U8 || t->rank != 1 || t->dim[0] < 0 || (t->dim[0] > 1 && t->stride[0] != 1) ||
+            (t->dim[0] && !t->data) || t->device)
+            return sp_fail(im->cx, SPARTA_E_USAGE,
+                           "options.external '%.200s': it is no row of bytes in the memory of the CPU",
+                           location);
+        *out = (sp_bytes){t->data, (size_t)t->dim[0]};
+        *found = true;
+    }
+    return SPARTA_OK;
+}
+
+/* The bytes that a location stands for: memory, or a file, which is opened once. */
+static sparta_status located(sp_importer *im, const char *location, sp_bytes *out)
+{
+    int64_t index;
+    bool found;
+    SP_TRY(given(im, location, out, &found));
+    if (found) return SPARTA_OK;
+    if (!im->folder)
+        return sp_fail(im->cx, SPARTA_E_USAGE,
+                       "external data '%.200s': the model has no folder; open it as a file", location);
+    if (!sp_map_get(im->files, location, &index)) {
+        SP_TRY(add_file(im, location));
+        index = im->model->n_external - 1;
+    }
+    *out = (sp_bytes){im->model->external[index].data, im->model->external[index].size};
+    return SPARTA_OK;
+}
+
 sparta_status sp_onnx_open_external(sp_importer *im, const sp_onnx_external *e, size_t size,
                                     const uint8_t **out)
 {
     uint64_t offset, length;
-    int64_t index;
+    sp_bytes file = {0};
     if (!e->location || !*e->location) return sp_fail(im->cx, SPARTA_E_FORMAT, "external data: no location");
     SP_TRY(decimal(im->cx, "offset", e->offset, 0, &offset));
     SP_TRY(decimal(im->cx, "length", e->length, size, &length));
     if (length != size)
         return sp_fail(im->cx, SPARTA_E_FORMAT, "external data: length is %lu; the shape says %zu bytes",
                        (unsigned long)length, size);
-    if (!im->folder)
-        return sp_fail(im->cx, SPARTA_E_USAGE,
-                       "external data '%.200s': the model has no folder; open it as a file", e->location);
-    if (!sp_map_get(im->files, e->location, &index)) {
-        SP_TRY(add_file(im, e->location));
-        index = im->model->n_external - 1;
-    }
-    const sp_mapped *file = &im->model->external[index];
-    if (offset > file->size || size > file->size - offset)
+    SP_TRY(located(im, e->location, &file));
+    if (offset > file.size || size > file.size - offset)
         return sp_fail(im->cx, SPARTA_E_FORMAT,
                        "external data '%.200s': bytes %lu to %lu are wanted and the file has %zu; it is "
                        "truncated or another one",
-                       e->location, (unsigned long)offset, (unsigned long)(offset + size), file->size);
-    *out = file->data + offset;
+                       e->location, (unsigned long)offset, (unsigned long)(offset + size), file.size);
+    *out = file.data + offset;
     return SPARTA_OK;
 }

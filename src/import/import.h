@@ -31,6 +31,9 @@ typedef struct sp_model {
 
 typedef struct sp_import_options {
     const char *external_data_root; /* NULL: the folder of the model */
+    /* By location, in the place of files: bytes, the caller's as long as the model is open. */
+    const sparta_named_tensor *external;
+    int n_external;
 } sp_import_options;
 
 sparta_status sp_model_open(sparta_ctx *cx, const char *path, const sp_import_options *options,

@@ -170,9 +170,10 @@ static sparta_status import(sp_importer *im, sp_bytes bytes)
 }
 
 /* Fills m; on failure the caller frees it. */
-static sparta_status import_into(sparta_ctx *cx, sp_model *m, sp_bytes bytes, const char *folder)
+static sparta_status import_into(sparta_ctx *cx, sp_model *m, sp_bytes bytes, const char *folder,
+                                 const sp_import_options *options)
 {
-    sp_importer im = {.cx = cx, .model = m, .folder = folder, .suffix = 2};
+    sp_importer im = {.cx = cx, .model = m, .folder = folder, .options = options, .suffix = 2};
     sparta_status status = sp_pt2_is(bytes) ? sp_pt2_import(m, cx, bytes) : import(&im, bytes);
     sp_map_free(im.files);
     sp_map_free(im.symbols);
@@ -194,7 +195,7 @@ sparta_status sp_model_parse(sparta_ctx *cx, const void *bytes, size_t n, const 
 {
     sp_model *m = sp_zalloc(cx, sizeof *m);
     SP_NEED(cx, m);
-    sparta_status status = import_into(cx, m, (sp_bytes){bytes, n}, folder);
+    sparta_status status = import_into(cx, m, (sp_bytes){bytes, n}, folder, NULL);
     if (status != SPARTA_OK) {
         free_model(cx, m);
         return status;
@@ -227,7 +228,7 @@ static sparta_status open_into(sparta_ctx *cx, sp_model *m, const char *path,
     SP_NEED(cx, root);
     sparta_status status = sp_mapped_open(cx, path, &m->file);
     if (status == SPARTA_OK) {
-        status = import_into(cx, m, (sp_bytes){m->file.data, m->file.size}, root);
+        status = import_into(cx, m, (sp_bytes){m->file.data, m->file.size}, root, options);
         if (status != SPARTA_OK) sp_fail_in(cx, "%s", path);
     }
     sp_free(cx, folder);

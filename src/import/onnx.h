@@ -100,9 +100,10 @@ typedef struct sp_importer {
     sparta_ctx *cx;
     sp_model *model;
     sp_graph *g;
-    sp_arena *keep;     /* dies with the import */
-    sp_arena *scratch;  /* dies with the message being read */
-    const char *folder; /* of external data; NULL: none is allowed */
+    sp_arena *keep;                   /* dies with the import */
+    sp_arena *scratch;                /* dies with the message being read */
+    const char *folder;               /* of external data; NULL: none is allowed */
+    const sp_import_options *options; /* NULL: none */
     int external_capacity;
     bool other_domains; /* opsets of other domains are there */
     sp_map *files;      /* external location -> index in model->external */

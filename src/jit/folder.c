@@ -185,7 +185,7 @@ static const char *keep_name(const char *path)
     return n ? n->path : "";
 }
 
-const char *sp_cache_folder(sparta_ctx *cx)
+const char *sparta_cache_folder(sparta_ctx *cx)
 {
     sp_cache c;
     sp_cache_open(cx, &c);

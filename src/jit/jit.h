@@ -51,7 +51,5 @@ typedef struct sp_jit_state {
     bool cache_moved; /* it is root's own, since HOME is another user's */
 } sp_jit_state;
 void sp_jit_describe(sparta_ctx *cx, sp_jit_state *out);
-/* The cache folder, made and checked; "" when there is none to use (a note was left once). For the tuning database too. */
-const char *sp_cache_folder(sparta_ctx *cx);
 
 #endif

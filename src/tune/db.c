@@ -213,7 +213,7 @@ static void choose_path(sparta_ctx *cx, sp_tune_db *db, const char *path)
 {
     if (path && !strcmp(path, ":memory:")) path = "";
     db->ours = !path;
-    const char *root = path ? path : sp_cache_folder(cx);
+    const char *root = path ? path : sparta_cache_folder(cx);
     /* "./" in front: SQLite reads a name that begins with "file:" or ":" as more than a name. */
     const char *here = root[0] && root[0] != '/' ? "./" : "";
     int n = snprintf(db->path, sizeof db->path, "%s%s%s", here, root, db->ours && root[0] ? "/tune.db" : "");

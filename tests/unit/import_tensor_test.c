@@ -233,6 +233,15 @@ static sparta_status open_model(bytes m, sp_model **out)
     return sp_model_open(cx, path_of("m.onnx"), NULL, out);
 }
 
+static sparta_status open_with(bytes m, const sparta_tensor *memory, sp_model **out)
+{
+    const sparta_named_tensor named[] = {{"other", {0}}, {"w.bin", *memory}};
+    const sp_import_options options = {.external = named, .n_external = 2};
+    write_file("m.onnx", m.data, m.size);
+    free(m.data);
+    return sp_model_open(cx, path_of("m.onnx"), &options, out);
+}
+
 static void external_refused(bytes m, const char *words)
 {
     sp_model *model = NULL;
@@ -293,6 +302,38 @@ static void external(void **state)
     remove_folder();
 }
 
+/* Memory goes before a file of the same name, is read where it lies, and is held to its size. */
+static void external_memory(void **state)
+{
+    (void)state;
+    make_folder();
+    static float numbers[4] = {5, 6, 7, 8};
+    const int64_t dim[2] = {sizeof numbers, 1};
+    const sparta_tensor t = sparta_tensor_view(SPARTA_U8, 1, dim, numbers);
+    sp_model *model = NULL;
+    ok(open_with(external_model("w.bin", "8", NULL, NULL), &t, &model));
+    assert_ptr_equal(model->graph->output[0]->constant->data, &numbers[2]);
+    assert_int_equal(model->n_external, 0);
+    ok(sp_model_check(cx, model));
+    sp_model_close(model);
+    ok(open_with(external_model("sub/w.bin", NULL, NULL, NULL), &t, &model)); /* another location: a file */
+    assert_int_equal(model->n_external, 1);
+    sp_model_close(model);
+    assert_int_equal(open_with(external_model("w.bin", "12", NULL, NULL), &t, &model), SPARTA_E_FORMAT);
+    said("bytes 12 to 20");
+    sparta_tensor wrong[] = {t, sparta_tensor_view(SPARTA_U8, 2, dim, numbers), t, t, t};
+    wrong[0].dtype = SPARTA_F32;
+    wrong[2].stride[0] = 2;
+    wrong[3].data = NULL;
+    wrong[4].device = 1;
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(open_with(external_model("w.bin", NULL, NULL, NULL), &wrong[i], &model),
+                         SPARTA_E_USAGE);
+        said("no row of bytes");
+    }
+    remove_folder();
+}
+
 static void misaligned(void **state)
 {
     (void)state;
@@ -305,7 +346,7 @@ static void misaligned(void **state)
     assert_ptr_equal(model->graph->output[0]->constant->data,
                      model->external[0].data + 4); /* aligned: not copied */
     sp_model_close(model);
-    sp_import_options from = {path_of("sub")};
+    sp_import_options from = {.external_data_root = path_of("sub")};
     char where[128];
     strcpy(where, from.external_data_root);
     from.external_data_root = where;
@@ -348,7 +389,8 @@ static void budget(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(lists),      TEST(raw),     TEST(large_shapes), TEST(external),
-                                       TEST(misaligned), TEST(no_file), TEST(budget)};
+    const struct CMUnitTest tests[] = {
+        TEST(lists),           TEST(raw),        TEST(large_shapes), TEST(external),
+        TEST(external_memory), TEST(misaligned), TEST(no_file),      TEST(budget)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

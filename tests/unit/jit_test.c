@@ -178,14 +178,14 @@ static void describes_itself(void **state)
     assert_true(strlen(s.version) > 3);
     assert_string_equal(s.cache, p->cache);
     assert_string_equal(s.cache_problem, "");
-    assert_string_equal(sp_cache_folder(p->cx), p->cache);
+    assert_string_equal(sparta_cache_folder(p->cx), p->cache);
     sparta_ctx *none = context("", "");
     sp_jit_describe(none, &s);
     assert_string_equal(s.compiler, "");
     assert_non_null(strstr(s.version, "switched off"));
     assert_string_equal(s.cache, "");
     assert_string_equal(s.cache_problem, "switched off");
-    assert_string_equal(sp_cache_folder(none), "");
+    assert_string_equal(sparta_cache_folder(none), "");
     assert_string_equal(sparta_notes(none), ""); /* what was asked for is no remark */
     sparta_ctx_free(none);
 }
@@ -288,7 +288,7 @@ static void without_cache(place *p, const char *cache, const char *why)
     assert_int_equal(use(cx, adds, 8), SP_JIT_COMPILED);
     if (!strstr(sparta_notes(cx), why)) fail_msg("no '%s' in: %s", why, sparta_notes(cx));
     assert_null(strchr(sparta_notes(cx), '\n'));
-    assert_string_equal(sp_cache_folder(cx), "");
+    assert_string_equal(sparta_cache_folder(cx), "");
     (void)p;
     sparta_ctx_free(cx);
 }
@@ -371,14 +371,14 @@ static void default_folder_follows_xdg(void **state)
     sparta_ctx *cx = context(NULL, NULL);
     setenv("XDG_CACHE_HOME", p->root, 1);
     snprintf(expected, sizeof expected, "%s/sparta", p->root);
-    assert_string_equal(sp_cache_folder(cx), expected);
+    assert_string_equal(sparta_cache_folder(cx), expected);
     setenv("XDG_CACHE_HOME", "not/absolute", 1);
     setenv("HOME", p->root, 1);
     snprintf(expected, sizeof expected, "%s/.cache/sparta", p->root);
-    assert_string_equal(sp_cache_folder(cx), expected);
+    assert_string_equal(sparta_cache_folder(cx), expected);
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
-    assert_string_equal(sp_cache_folder(cx), "");
+    assert_string_equal(sparta_cache_folder(cx), "");
     assert_non_null(strstr(sparta_notes(cx), "HOME"));
     if (home) setenv("HOME", home, 1);
     free(home);
