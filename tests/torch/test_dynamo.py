@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import tomllib
 import warnings
@@ -21,7 +22,7 @@ import sparta.dynamo
 import sparta.nn
 import sparta.testing
 from sparta import _zeros
-from sparta.dynamo import engine, translate
+from sparta.dynamo import engine, kept, translate
 
 tests = Tests()
 os.environ["XDG_CACHE_HOME"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = tests.work.name
@@ -389,6 +390,64 @@ def engine_numbers():
     need(numbers[0] == numbers[1] != numbers[2] and 0 <= min(numbers) and max(numbers) < 2**62, numbers)
 
 
+def engine_kept():
+    """A package that an earlier process left is found, asked and run; one that is damaged or wrong is compiled anew, and so are other weights."""
+    layers, x = nn.Sequential(nn.Linear(8, 64), nn.GELU(), nn.Linear(64, 512)).eval(), torch.randn(3, 8)
+    right, translated, most = engine.translate, [], kept.MOST
+    engine.translate = lambda *given: translated.append(1) or right(*given)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        listed = lambda ending="": sorted(name for name in os.listdir(folder + "/packages") if name.endswith(ending))
+        path = lambda ending: f"{folder}/packages/{listed(ending)[0]}"
+
+        def run(wanted, what, more=None, **sizes):
+            translated.clear()
+            options = {**ENGINE, "compile": {**QUICK, "context": {**QUICK["context"], "cache_dir": folder}, **(more or {})}}
+            fast = compiled(layers, options, **sizes)
+            same(fast(x), layers(x), what)
+            need(len(parts()) == 1 and len(translated) == wanted, f"{what}: translated {len(translated)} times")
+            return fast
+
+        def wrong_answer():
+            held = torch.load(path(".pt"), weights_only=True)
+            torch.save({**held, "answers": [t + 1 for t in held["answers"]]}, path(".pt"))
+
+        def cut(ending):
+            with open(path(ending), "r+b") as file:
+                file.truncate(100)
+
+        try:
+            run(1, "first")
+            need(len(listed()) == 2 and not os.stat(folder + "/packages").st_mode & 0o077, f"{listed()}")
+            fast = run(0, "again")
+            layers[2].bias.data.mul_(2)
+            need(not torch.allclose(fast(x), layers(x)), "a package in a file reads memory of torch")
+            layers[2].bias.data.mul_(0.5)
+            for what, change in {"wrong": wrong_answer, "no package": lambda: cut(".sparta"), "no answer": lambda: cut(".pt")}.items():
+                change()
+                run(1, what)
+                run(0, what + ", again")
+            run(1, "another option", {"no_propagate": 1})
+            run(1, "open sizes", dynamic=True)
+            run(1, "open sizes, again", dynamic=True)
+            layers[2].bias.add_(1)
+            fast = run(1, "other weights")
+            need(len(listed()) == 6, f"{listed()}")
+            layers[2].bias.add_(1)
+            same(fast(x), layers(x))
+            need(len(listed()) == 6, f"weights that change while it runs are kept: {listed()}")
+            for ending in (".pt", ".sparta"):
+                os.utime(path(ending), (1, 1))
+            old, kept.MOST = listed()[0].split(".")[0], sum(os.path.getsize(f"{folder}/packages/{name}") for name in listed())
+            run(1, "where there is little room")
+            need(len(listed()) == 6 and not any(name.startswith(old) for name in listed()), f"{listed()}")
+            kept.MOST = 0
+            layers[2].bias.add_(1)
+            run(1, "where there is none")
+            need(not listed(), f"{listed()}")
+        finally:
+            engine.translate, kept.MOST = right, most
+
+
 class Rows(nn.Module):
     """Where torch and ONNX differ: how axes move, the sign of NaN, queries without a key."""
 
@@ -637,6 +696,7 @@ for name, function in {
     "engine: parts of a graph": engine_parts,
     "engine: weights that change": engine_changes,
     "engine: numbers of parts": engine_numbers,
+    "engine: packages that are kept": engine_kept,
     "engine: rows that differ from ONNX": engine_rows,
     "engine: rows that are wrong": engine_wrong_rows,
     "engine: packages that are refused later": engine_refused_later,

@@ -1,6 +1,7 @@
 """A package against the graph that it was made of, which torch runs: what compile's own check is to a file, and many times as fast.
 
-    differs(part, sizes) -> ""       the answers are torch's, but for rounding; else what differs
+    question = ask(part, package, sizes)    made-up inputs, and torch's answers
+    differs(part, question) -> ""           the package's are torch's, but for rounding; else what differs
 
 Inputs are made up as compile makes them, ids inside of their tables, at the sizes that torch saw first and on as many threads as it has. Close
 enough is what docs/checking.md says: max|a-b| <= rtol * max|b| + 1e-6 * s, with s the largest operand of what computes the output where that adds
@@ -9,6 +10,7 @@ up, else the largest of the output; atol takes the place of the second term.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -73,22 +75,46 @@ def far(got: torch.Tensor, want: torch.Tensor, rtol: float | None, atol: float |
     return f"it differs from torch's by {float((got - want).abs().max()):.3g} where {allowed:.3g} is allowed"
 
 
-def differs(part: Any, sizes: dict[str, int]) -> str:
-    """Runs both; what differs, or "" ."""
-    symbols = part.package.inspect()["symbols"]  # a size that follows from others has none
-    made = made_inputs(part.package, {name: size for name, size in sizes.items() if name in symbols})
+@dataclass
+class Question:
+    """Inputs by name, what torch answers, and how large what computes each answer is."""
+
+    made: dict[str, torch.Tensor]
+    answers: list[torch.Tensor]
+    scales: list[float]
+
+
+def _given(part: Any, made: dict[str, torch.Tensor]) -> list[Any]:
+    """The arguments of a part's graph: constants, made-up inputs, sizes."""
     placeholders = [n for n in part.gm.graph.nodes if n.op == "placeholder"]
-    given = [
+    return [
         value if value is not None else made[name] if name in made else _number(n) for n, value, name in zip(placeholders, part.values, part.names)
     ]
+
+
+def _results(part: Any) -> list[Any]:
     outputs = next(n for n in part.gm.graph.nodes if n.op == "output").args[0]
-    nodes = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+
+def ask(part: Any, package: Any, sizes: dict[str, int]) -> Question:
+    """Makes inputs for a package, and runs the graph on them."""
+    symbols = package.inspect()["symbols"]  # a size that follows from others has none
+    made = made_inputs(package, {name: size for name, size in sizes.items() if name in symbols})
+    nodes = _results(part)
     watch = _Answer(part.gm, nodes)
     with torch.no_grad():
-        answer = watch.run(*given)
+        answer = watch.run(*_given(part, made))
+    return Question(made, list(answer) if isinstance(answer, (list, tuple)) else [answer], [watch.scales[n] for n in nodes])
+
+
+def differs(part: Any, question: Question) -> str:
+    """Runs its package; what differs, or ""."""
+    placeholders = [n for n in part.gm.graph.nodes if n.op == "placeholder"]
+    given = _given(part, question.made)
     got = part.run([given[i] for i, n in enumerate(placeholders) if isinstance(n.meta["val"], torch.Tensor)])
-    for node, ours, want in zip(nodes, got, answer if isinstance(answer, (list, tuple)) else [answer]):
-        why = far(ours, want, part.options.get("rtol"), part.options.get("atol"), watch.scales[node])
+    for node, ours, want, scale in zip(_results(part), got, question.answers, question.scales):
+        why = far(ours, want, part.options.get("rtol"), part.options.get("atol"), scale)
         if why:
             return f"{node}: {why}"
     return ""

@@ -4,8 +4,8 @@
                                               the rest: the inner backend, with the parts as opaque calls
 
 Parameters and buffers are constants of a package. Each call looks whether they are the tensors of before, at the version of before; where one is not,
-the package is compiled again, so that writes in place are seen and those through .data are not. Open sizes are symbols of the package. A run takes
-the memory of torch's tensors and writes into tensors of torch's, on as many threads as torch has.
+the package is compiled again, so that writes in place are seen; those through .data are not looked for. Open sizes are symbols of the package. A run
+takes the memory of torch's tensors and writes into tensors of torch's, on as many threads as torch has. Packages are kept for later (kept.py).
 
 Where gradients are wanted, under autocast, and where torch cannot trace a graph, the graph is rewritten instead (rewrite.py); what stays outside is
 said once.
@@ -28,7 +28,8 @@ from .. import package as packages
 from .._arrays import Tensor
 from .._library import Error, numbers, text, types
 from . import Graph, inner, tell
-from .check import differs
+from .check import ask, differs
+from .kept import described, drop, find, keep, place
 from .rewrite import copied, name_of, rewrite
 from .translate import Model, Unknown, is_sym, known, translate
 
@@ -212,17 +213,23 @@ class Part:
         self.number = _parts.add(self)
 
     def build(self) -> str:
-        """Compiles the package; why it cannot be, or ""."""
-        begin = time.perf_counter()
+        """Makes the package, or finds the one that was kept; why it cannot be, or ""."""
+        begin, where = time.perf_counter(), ""
         try:
-            with tempfile.TemporaryDirectory(prefix="sparta-") as folder:
-                where = folder + "/model.onnx: "
-                model = translate(self.gm, self.values, folder, self.names)
-                options = {"threads": torch.get_num_threads(), "no_verify": 1, **self.options}
-                made = packages.compile(model.path, **options)
-                _agree(made, model.outputs, self.gm)
-            self._take(made, model)
-            why = differs(self, model.sizes)
+            here = "" if self.builds else place(self)  # weights that change would fill a disk
+            why = ""
+            if not self._found(here):
+                with tempfile.TemporaryDirectory(prefix="sparta-") as folder:
+                    where = folder + "/model.onnx: "
+                    model = translate(self.gm, self.values, folder, self.names)
+                    options = {"threads": torch.get_num_threads(), "no_verify": 1, **self.options}
+                    made = packages.compile(model.path, external=model.external, **options)
+                    _agree(made, model.outputs, self.gm)
+                question = ask(self, made, model.sizes)
+                self._take(keep(self, here, made, model, question), model)
+                why = differs(self, question)
+                if why:
+                    drop(here)
         except (Unknown, Error) as error:
             return str(error).removeprefix(where)
         except Exception as error:  # of a graph that nobody thought of: torch runs it
@@ -232,6 +239,19 @@ class Part:
         self.builds += 1
         self.seconds = time.perf_counter() - begin
         return why
+
+    def _found(self, where: str) -> bool:
+        """Takes a package that was kept, where there is one and its answer is torch's still."""
+        try:
+            found = find(self, where)
+            if found is None:
+                return False
+            made, model, question = found
+            _agree(made, model.outputs, self.gm)
+            self._take(made, model)
+            return not differs(self, question)
+        except Exception:  # a damaged one
+            return False
 
     def _take(self, package: packages.Package, model: Model) -> None:
         self.package = package
@@ -366,15 +386,8 @@ class _Parts:
 
 
 def digest(gm: torch.fx.GraphModule) -> int:
-    """62 bits of the nodes of a graph, with types, sizes and strides."""
-
-    def of(value: Any) -> str:
-        if isinstance(value, (list, tuple)):
-            return " ".join(map(of, value))
-        return f"{value.dtype} {tuple(value.shape)} {value.stride()}" if isinstance(value, torch.Tensor) else str(value)
-
-    lines = [f"{n.op} {n.name} {n.target} {n.args} {n.kwargs} {of(n.meta.get('val'))}" for n in gm.graph.nodes]
-    return int.from_bytes(hashlib.sha256("\n".join(lines).encode()).digest()[:8], "little") >> 2
+    """62 bits of a graph."""
+    return int.from_bytes(hashlib.sha256(described(gm).encode()).digest()[:8], "little") >> 2
 
 
 _parts = _Parts()

@@ -2,7 +2,7 @@
 
     file = File()
     y = file.node("MatMul", [x, w], name="fc1")
-    file.save(folder)             model.onnx, and weights.bin beside it with what is large
+    file.save(folder)             model.onnx; what is large is memory beside it, file.external
 
 A message of protobuf is a list of fields, each a number and a payload; this writes the dozen messages that a graph has.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 OPSET, IR = 23, 10
-LARGE = 1024  # bytes; larger tensors lie in the file beside
+LARGE = 1024  # bytes; larger tensors are no part of the file
 TYPES = {
     torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 5, torch.int32: 6, torch.int64: 7,
     torch.bool: 9, torch.float16: 10, torch.float64: 11, torch.bfloat16: 16,
@@ -57,17 +57,19 @@ def _attribute(name: str, value: Any) -> bytes:
     return start + _int(3, int(value)) + _int(20, 2)
 
 
+def memory(tensor: torch.Tensor) -> Any:
+    """The bytes of a tensor, as an array; row-major, a copy where it lies otherwise."""
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
+
+
 def _raw(tensor: torch.Tensor) -> bytes:
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return memory(tensor).tobytes()
 
 
-def _tensor(name: str, value: torch.Tensor, place: tuple[int, int] | None = None) -> bytes:
-    """TensorProto. place: offset and length in the file beside."""
+def _tensor(name: str, value: torch.Tensor, location: str = "") -> bytes:
+    """TensorProto. location: of its bytes where they are not in the file."""
     head = b"".join(_int(1, n) for n in value.shape) + _int(2, TYPES[value.dtype]) + _bytes(8, name)
-    if place is None:
-        return head + _bytes(9, _raw(value))
-    said = {"location": "weights.bin", "offset": str(place[0]), "length": str(place[1])}
-    return head + b"".join(_bytes(13, _bytes(1, key) + _bytes(2, text)) for key, text in said.items()) + _int(14, 1)
+    return head + (_bytes(13, _bytes(1, "location") + _bytes(2, location)) + _int(14, 1) if location else _bytes(9, _raw(value)))
 
 
 def _value(name: str, dtype: torch.dtype, dims: list[int | str]) -> bytes:
@@ -83,6 +85,7 @@ class File:
         self.inputs: list[bytes] = []
         self.outputs: list[bytes] = []
         self.tensors: dict[str, torch.Tensor] = {}
+        self.external: dict[str, Any] = {}  # once it is saved: bytes by location
         self._constants: dict[tuple, str] = {}
         self._count = 0
 
@@ -116,15 +119,8 @@ class File:
 
     def save(self, folder: str) -> str:
         """The path of the model."""
-        places: dict[str, tuple[int, int]] = {}
-        with open(os.path.join(folder, "weights.bin"), "wb") as file:
-            for name, tensor in self.tensors.items():
-                if tensor.numel() * tensor.element_size() > LARGE:
-                    file.write(b"\0" * (-file.tell() % 64))
-                    file.flush()  # tofile writes past the buffer
-                    places[name] = file.tell(), tensor.numel() * tensor.element_size()
-                    tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tofile(file)
-        weights = b"".join(_bytes(5, _tensor(name, tensor, places.get(name))) for name, tensor in self.tensors.items())
+        self.external = {name: memory(t) for name, t in self.tensors.items() if t.numel() * t.element_size() > LARGE}
+        weights = b"".join(_bytes(5, _tensor(name, t, name if name in self.external else "")) for name, t in self.tensors.items())
         graph = b"".join(_bytes(1, n) for n in self.nodes) + _bytes(2, "torch") + weights
         graph += b"".join(_bytes(11, v) for v in self.inputs) + b"".join(_bytes(12, v) for v in self.outputs)
         path = os.path.join(folder, "model.onnx")

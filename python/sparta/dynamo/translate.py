@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -52,6 +52,7 @@ class Model:
     inputs: list[tuple[int, str]]  # which of the arguments, and its name
     outputs: list[str]
     sizes: dict[str, int]  # of each open size by its name in the file: what torch saw first
+    external: dict[str, Any] = field(default_factory=dict)  # the bytes of constants, where they lie in torch's memory
 
 
 _ROWS: dict[str, Callable[..., Any]] = {}
@@ -192,7 +193,7 @@ def translate(gm: torch.fx.GraphModule, values: list[torch.Tensor | None], folde
             here[node] = _call(w, node, here)
         elif node.op == "output":
             outputs = _outputs(w, node, here)
-    return Model(w.file.save(folder), given, outputs, sizes)
+    return Model(w.file.save(folder), given, outputs, sizes, w.file.external)
 
 
 def _call(w: Writer, node: torch.fx.Node, here: dict) -> Any:
