@@ -39,8 +39,7 @@ linear_zeros_weight = torch.ops.sparta.linear_zeros_weight.default
 def pays(weight: torch.Tensor, mask: torch.Tensor | None = None, turned: bool = False) -> tuple[Blocks | None, str]:
     """The blocks in which the weight would run, None for dense; and why."""
     there = weight.detach() != 0 if mask is None else mask
-    density = float(there.float().mean()) if there.numel() else 0.0
-    if density == 1:
+    if int(there.count_nonzero()) == there.numel() > 0:
         return None, "dense: there are no zeros to skip"
     if weight.numel() < LEAST:
         return None, f"dense: a weight of {weight.numel()} elements is too small to gain"
@@ -62,6 +61,7 @@ class _Packed:
         self.refs = [StorageWeakRef(source.untyped_storage())]
         self.turned, self.version, self.patterns = turned, -1, 0
         self.blocks: Blocks | None = None
+        self.reason = ""  # for these blocks, or none
         self.inside: torch.Tensor | None = None  # the mask of the blocks, made when a weight has changed
         self.values: dict[tuple, tuple[int, torch.Tensor]] = {}
 
@@ -71,7 +71,8 @@ class _Packed:
             return
         if source.dtype == torch.bool or self.blocks is None or not self._holds(source):
             self.patterns += source.dtype != torch.bool
-            self.blocks = pays(source, None, self.turned)[0] if self.patterns <= TRIES else None
+            often = None, f"dense: its pattern changed more than {TRIES} times"
+            self.blocks, self.reason = pays(source, None, self.turned) if self.patterns <= TRIES else often
             self.inside = None
             self.values.clear()
         self.version = source._version
@@ -114,6 +115,12 @@ def _remembered(source: torch.Tensor, turned: bool) -> _Packed:
             packed = _known[key] = _Packed(source, turned)
         packed.follow(source)
     return packed
+
+
+def judged(weight: torch.Tensor, mask: torch.Tensor | None, turned: bool) -> tuple[Blocks | None, str]:
+    """What pays says of a weight that can be remembered, remembered for its first use."""
+    packed = _remembered(weight if mask is None else mask, turned)
+    return packed.blocks, packed.reason
 
 
 def _packed(weight, mask, turned, dtype):

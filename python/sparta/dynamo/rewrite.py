@@ -104,7 +104,7 @@ def _decide(node: torch.fx.Node, weight: torch.Tensor, mask: torch.Tensor | None
     """Is a product ours, and why?"""
     if not _zeros.can(weight) or (mask is not None and mask.is_inference()):
         return False, "dense: its weight is no plain matrix in the memory of the CPU"
-    blocks, reason = _zeros.pays(weight, mask, turned)
+    blocks, reason = _zeros.judged(weight, mask, turned)
     if blocks is None:
         return False, reason
     if node.target is torch.addmm and not _is_row(bias, weight):
