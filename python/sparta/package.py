@@ -51,9 +51,8 @@ def _options(context, masks=None, schedule=None, dims=None, remove=(), progress=
         elif schedule is not None:
             o.schedule = os.fsencode(schedule)
         if external:
-            o.external, held = _named(external)
+            o.external, o.held = _named(external)  # who makes something that reads it keeps it as long
             o.n_external = len(external)
-            stack.callback(held.clear)  # alive until then
         o.dims, o.remove = _texts(_dims(dims)), _texts([remove] if isinstance(remove, str) else remove)
 
         def tell(_, done, every, what):
@@ -422,7 +421,7 @@ def _compile(path: Path, out: Path | None, context: Mapping[str, Any] | None, op
             raise
         # The model's file stays mapped, also when its name is gone.
         made = Package(ours, package, threads)
-        made._open().held = options.get("external")
+        made._open().held = getattr(o, "held", None)
         return made
 
 
@@ -439,7 +438,7 @@ def propagate(
     """Writes a smaller ONNX model with the same answer: what is zero, constant or not needed goes. Returns parameters before and after."""
     context = Context()
     with _file(model, "propagate", example_inputs, dims) as path, _options(context, masks, schedule, dims, **options) as o:
-        where = {name: options[name] for name in ("external_data_root",) if name in options}
+        where = {name: options[name] for name in ("external_data_root", "external") if name in options}
         before = inspect(path, dims=dims, no_propagate=1, **where)["parameters"]
         context.long("sparta_propagate_file", path, out, o)
     return {"parameters_before": before, "parameters_after": inspect(out, dims=dims, no_propagate=1)["parameters"]}

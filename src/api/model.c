@@ -55,7 +55,7 @@ static sparta_status open_inferred(sparta_ctx *cx, const char *onnx, const sp_im
 
 static sparta_status open_all(sparta_model *m, const char *onnx, const sparta_compile_options *o)
 {
-    const sp_import_options options = {.external_data_root = o->external_data_root};
+    const sp_import_options options = sp_import_options_of(o);
     sp_bindings sizes;
     sp_arena *arena = sp_arena_create(m->cx);
     SP_NEED(m->cx, arena);

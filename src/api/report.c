@@ -169,7 +169,7 @@ static sparta_status change(sparta_report *r, const sparta_compile_options *o,
 static sparta_status open_look(sparta_report *r, const char *onnx, const sparta_compile_options *o,
                                const sparta_schedule *schedule, bool smaller, look *out)
 {
-    const sp_import_options options = {.external_data_root = o->external_data_root};
+    const sp_import_options options = sp_import_options_of(o);
     *out = (look){0};
     SP_TRY(sp_model_open(r->cx, onnx, &options, &out->model));
     SP_TRY(fill_counts(r, out->model->graph));

@@ -190,8 +190,7 @@ static sparta_status bind_scheduled(sparta_ctx *cx, sp_graph *g, const char *con
 static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile_options *o,
                           const sparta_schedule *schedule, sp_obeyed *obeyed, sp_model **out)
 {
-    const sp_import_options options = {
-        .external_data_root = o->external_data_root, .external = o->external, .n_external = o->n_external};
+    const sp_import_options options = sp_import_options_of(o);
     sp_model *m;
     int64_t lost = 0;
     SP_TRY(sp_model_open(cx, onnx, &options, &m));

@@ -120,7 +120,7 @@ sparta_status sp_onnx_open_external(sp_importer *im, const sp_onnx_external *e, 
     SP_TRY(located(im, e->location, &file));
     if (offset > file.size || size > file.size - offset)
         return sp_fail(im->cx, SPARTA_E_FORMAT,
-                       "external data '%.200s': bytes %lu to %lu are wanted and the file has %zu; it is "
+                       "external data '%.200s': bytes %lu to %lu are wanted and there are %zu; it is "
                        "truncated or another one",
                        e->location, (unsigned long)offset, (unsigned long)(offset + size), file.size);
     *out = file.data + offset;

@@ -35,6 +35,10 @@ typedef struct sp_import_options {
     const sparta_named_tensor *external;
     int n_external;
 } sp_import_options;
+static inline sp_import_options sp_import_options_of(const sparta_compile_options *o)
+{
+    return (sp_import_options){o->external_data_root, o->external, o->external ? o->n_external : 0};
+}
 
 sparta_status sp_model_open(sparta_ctx *cx, const char *path, const sp_import_options *options,
                             sp_model **out) SP_MUST;

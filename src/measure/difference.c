@@ -65,7 +65,7 @@ static sparta_status is_result(const sp_side *s, const sp_verify_request *r, boo
 
 sparta_status sp_side_model(const sp_side *s, const sp_verify_request *r, sp_model **out)
 {
-    sp_import_options options = {.external_data_root = r->compile.options.external_data_root};
+    sp_import_options options = sp_import_options_of(&r->compile.options);
     sp_model *m = NULL;
     bool result;
     SP_TRY(is_result(s, r, &result));

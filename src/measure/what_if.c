@@ -66,7 +66,7 @@ static void close_fresh(fresh *f)
 
 static sparta_status open_fresh(study *s, fresh *out)
 {
-    const sp_import_options options = {.external_data_root = s->compile.options.external_data_root};
+    const sp_import_options options = sp_import_options_of(&s->compile.options);
     *out = (fresh){0};
     if (s->source) return sp_compile_unplan(s->cx, s->source, &out->graph);
     SP_TRY(sp_model_open(s->cx, s->r->model, &options, &out->model));

@@ -36,9 +36,8 @@ static sparta_status need_of(sp_propagation *p, const sp_axes *a, int i, int o)
     SP_TRY(sp_cells_new(p->arena, v->dims.rank, extent, &need));
     sp_view_strides(a, &a->in[i], v->dims.rank, extent, true, stride);
     sp_contract_some(p, a, view, n, need.at, stride, 1);
-    sp_cells_tighten(
-        &need,
-        v->dims.rank); /* mostly all of it is, which the nodes above then need not look at cell by cell */
+    /* Mostly all of it is needed, which the nodes above then need not look at cell by cell. */
+    sp_cells_tighten(&need, v->dims.rank);
     return sp_cells_add(p, v->dims.rank, &sp_fact_of(p, v)->need, &need);
 }
 

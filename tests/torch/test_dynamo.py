@@ -415,6 +415,15 @@ def engine_kept():
             with open(path(ending), "r+b") as file:
                 file.truncate(100)
 
+        def damaged():  # a bit of a weight, of which the answer says nothing
+            with open(path(".sparta"), "r+b") as file:
+                held = bytearray(file.read())
+                at = held.find(layers[2].weight[500, 3].numpy().tobytes())
+                need(at > 0, "the weight is in the package")
+                held[at] ^= 1
+                file.seek(0)
+                file.write(held)
+
         try:
             run(1, "first")
             need(len(listed()) == 2 and not os.stat(folder + "/packages").st_mode & 0o077, f"{listed()}")
@@ -422,10 +431,17 @@ def engine_kept():
             layers[2].bias.data.mul_(2)
             need(not torch.allclose(fast(x), layers(x)), "a package in a file reads memory of torch")
             layers[2].bias.data.mul_(0.5)
-            for what, change in {"wrong": wrong_answer, "no package": lambda: cut(".sparta"), "no answer": lambda: cut(".pt")}.items():
+            for what, change in {"wrong": wrong_answer, "damaged": damaged, "no package": lambda: cut(".sparta"), "no answer": lambda: cut(".pt")}.items():
                 change()
                 run(1, what)
                 run(0, what + ", again")
+            written = lambda *given: (layers[2].bias.data.add_(1), right(*given))[1]  # by another thread, say, after it was looked at
+            before, engine.translate = listed(), lambda *given: translated.append(1) or written(*given)
+            layers[2].bias.add_(1)
+            run(1, "written meanwhile")
+            need(listed() == before, f"what was written meanwhile is kept: {listed()}")
+            layers[2].bias.add_(-2)
+            engine.translate = lambda *given: translated.append(1) or right(*given)
             run(1, "another option", {"no_propagate": 1})
             run(1, "open sizes", dynamic=True)
             run(1, "open sizes, again", dynamic=True)
@@ -440,10 +456,10 @@ def engine_kept():
             old, kept.MOST = listed()[0].split(".")[0], sum(os.path.getsize(f"{folder}/packages/{name}") for name in listed())
             run(1, "where there is little room")
             need(len(listed()) == 6 and not any(name.startswith(old) for name in listed()), f"{listed()}")
-            kept.MOST = 0
+            before, kept.MOST = listed(), 0
             layers[2].bias.add_(1)
             run(1, "where there is none")
-            need(not listed(), f"{listed()}")
+            need(listed() == before, f"{listed()}")
         finally:
             engine.translate, kept.MOST = right, most
 

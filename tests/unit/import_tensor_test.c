@@ -352,7 +352,7 @@ static void misaligned(void **state)
     from.external_data_root = where;
     write_file("sub/w.bin", (float[]){7, 8}, 8);
     assert_int_equal(sp_model_open(cx, path_of("m.onnx"), &from, &model), SPARTA_E_FORMAT);
-    said("the file has 8"); /* it was the other folder's */
+    said("there are 8"); /* it was the other folder's */
     remove_folder();
 }
 

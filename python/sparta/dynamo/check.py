@@ -113,7 +113,7 @@ def differs(part: Any, question: Question) -> str:
     placeholders = [n for n in part.gm.graph.nodes if n.op == "placeholder"]
     given = _given(part, question.made)
     got = part.run([given[i] for i, n in enumerate(placeholders) if isinstance(n.meta["val"], torch.Tensor)])
-    for node, ours, want, scale in zip(_results(part), got, question.answers, question.scales):
+    for node, ours, want, scale in zip(_results(part), got, question.answers, question.scales, strict=True):
         why = far(ours, want, part.options.get("rtol"), part.options.get("atol"), scale)
         if why:
             return f"{node}: {why}"

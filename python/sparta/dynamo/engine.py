@@ -215,6 +215,8 @@ class Part:
     def build(self) -> str:
         """Makes the package, or finds the one that was kept; why it cannot be, or ""."""
         begin, where = time.perf_counter(), ""
+        # Before anything is read: who writes meanwhile is seen. Whose memory is held: an address is not given to another tensor.
+        seen = [None if t is None else (t.data_ptr(), t._version, t.detach()) for t in self.constants]
         try:
             here = "" if self.builds else place(self)  # weights that change would fill a disk
             why = ""
@@ -234,8 +236,7 @@ class Part:
             return str(error).removeprefix(where)
         except Exception as error:  # of a graph that nobody thought of: torch runs it
             return f"{type(error).__name__}: {error}"
-        # Once it is checked. Whose memory is held: an address is not given to another tensor.
-        self.seen = [None if t is None else (t.data_ptr(), t._version, t.detach()) for t in self.constants]
+        self.seen = seen  # once it is checked
         self.builds += 1
         self.seconds = time.perf_counter() - begin
         return why
@@ -317,7 +318,7 @@ DTYPES = {code: dtype for dtype, code in CODES.items()}
 def _agree(package: packages.Package, names: list[str], gm: torch.fx.GraphModule) -> None:
     """Types and sizes that come out must be those that torch says: a row that is wrong about them is no answer."""
     result, given = _result(gm), package.outputs
-    for name, node in zip(names, result if isinstance(result, (list, tuple)) else [result]):
+    for name, node in zip(names, result if isinstance(result, (list, tuple)) else [result], strict=True):
         fake, (kind, dims) = node.meta["val"], given[name]
         sizes = [None if is_sym(n) else int(n) for n in fake.shape]
         fits = len(sizes) == len(dims) and all(a is None or b is None or a == b for a, b in zip(sizes, dims))

@@ -3,9 +3,10 @@
     packages/<key>.sparta     the package
     packages/<key>.pt         what is asked of it before it is used, and what its inputs and outputs are called
 
-The key is a digest of all that either was made of: the graph, the values of its constants, options, versions, the processor. Who finds a package
-still runs it on the question and compares; what differs, or cannot be read, is compiled as if it were not there. Parts with open sizes are not kept:
-translating one decides sizes, which torch has to hear of. The least recently used go where there are more than MOST bytes.
+The key is a digest of all that either was made of: the graph, the values of its constants, options, versions, the processor. It is made again when a
+package was written: what somebody wrote into a constant meanwhile is in the package and not in the key. Who finds a package compares the digests of
+its weights, runs it on the question and compares the answer; what differs, or cannot be read, is compiled as if it were not there. Parts with open
+sizes are not kept: translating one decides sizes, which torch has to hear of. The least recently used go where there are more than MOST bytes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import glob
 import hashlib
 import os
+import tempfile
 from typing import Any
 
 import torch
@@ -29,18 +31,51 @@ from .translate import Model, is_sym, label
 
 MOST = 4 << 30
 # Whatever else is asked for names files or functions, which may be others tomorrow.
-OPTIONS = frozenset(
-    ("threads", "no_measure", "no_verify", "no_propagate", "dense_only", "target", "limit", "multiple", "rtol", "atol", "db", "context")
-)
+OPTIONS = frozenset(("threads", "no_measure", "no_verify", "no_propagate", "dense_only", "target", "limit", "multiple", "rtol", "atol", "context"))
+CONTEXT = frozenset(("max_memory", "strict", "cache_dir", "compiler", "copy_files"))
+
+
+def _loaded() -> list[Any]:
+    """What this process runs, as it is when it begins: files may be others later."""
+    files = [_library.lib._name, *sorted(glob.glob(os.path.dirname(os.path.dirname(__file__)) + "/**/*.py", recursive=True))]
+    stats = [(s.st_size, s.st_mtime_ns) for s in map(os.stat, files)]
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        cpu = sorted({line for line in file if line.startswith(("model name", "flags", "CPU ", "Features"))})
+    return [torch.__version__, torch.backends.cpu.get_cpu_capability(), string(_library.lib.sparta_version()), stats, cpu]
+
+
+try:
+    LOADED = _loaded()
+except OSError:  # nothing is kept
+    LOADED = []
 
 
 def place(part: Any) -> str:
     """Where the package of a part would lie, without its ending; "" where it is not kept."""
-    if set(part.options) - OPTIONS or any(is_open(n.meta.get("val")) for n in part.gm.graph.nodes):
+    context = part.options.get("context") or {}
+    bad = set(part.options) - OPTIONS or set(context) - CONTEXT
+    if not LOADED or bad or any(is_open(n.meta.get("val")) for n in part.gm.graph.nodes):
         return ""
-    context = Context(**(part.options.get("context") or {}))
-    folder = string(_library.lib.sparta_cache_folder(context.cx))
-    return os.path.join(folder, "packages", key(part)) if folder else ""
+    try:
+        if sum(t.nbytes for t in _tensors(part)) > MOST // 2:
+            return ""
+        folder = _folder(context)
+        folder = folder and _folder({**context, "cache_dir": os.path.join(folder, "packages")})
+        return os.path.join(folder, key(part)) if folder else ""
+    except Exception:  # a part runs without being kept
+        return ""
+
+
+def _folder(context: dict[str, Any]) -> str:
+    """Made, and checked to be nobody else's."""
+    ours = Context(**context)
+    return string(_library.lib.sparta_cache_folder(ours.cx))
+
+
+def _tensors(part: Any) -> list[torch.Tensor]:
+    """The constants of a part."""
+    attributes = [getattr(part.gm, str(n.target)) for n in part.gm.graph.nodes if n.op == "get_attr"]
+    return [t for t in (*part.values, *attributes) if isinstance(t, torch.Tensor)]
 
 
 def described(gm: torch.fx.GraphModule) -> str:
@@ -64,24 +99,13 @@ def is_open(value: Any) -> bool:
 
 def key(part: Any) -> str:
     """Of everything that a package and torch's answer are made of."""
-    attributes = [getattr(part.gm, str(n.target)) for n in part.gm.graph.nodes if n.op == "get_attr"]
-    tensors = [t for t in (*part.values, *attributes) if isinstance(t, torch.Tensor)]
     with concurrent.futures.ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        digests = list(pool.map(lambda t: hashlib.sha256(memory(t)).hexdigest(), tensors))
+        digests = list(pool.map(lambda t: hashlib.sha256(memory(t)).hexdigest(), _tensors(part)))
     given = [None if v is None else (v.dtype, tuple(v.shape)) for v in part.values]
     labels = [label(n) for n in part.gm.graph.nodes]
-    all_of_it = (described(part.gm), given, part.names, labels, digests, sorted(part.options.items(), key=str), torch.get_num_threads(), _around())
+    options, settings = sorted(part.options.items(), key=str), sorted((k, v) for k, v in os.environ.items() if k.startswith("SPARTA_"))
+    all_of_it = (described(part.gm), given, part.names, labels, digests, options, torch.get_num_threads(), settings, LOADED)
     return hashlib.sha256(repr(all_of_it).encode()).hexdigest()
-
-
-def _around() -> list[Any]:
-    """Versions, the processor, and variables that choose kernels."""
-    files = [_library.lib._name, *sorted(glob.glob(os.path.dirname(__file__) + "/*.py"))]
-    stats = [(s.st_size, s.st_mtime_ns) for s in map(os.stat, files)]
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        cpu = sorted({line for line in file if line.startswith(("model name", "flags"))})
-    settings = sorted((k, v) for k, v in os.environ.items() if k.startswith("SPARTA_"))
-    return [torch.__version__, torch.backends.cpu.get_cpu_capability(), stats, cpu, settings]
 
 
 def find(part: Any, where: str) -> tuple[packages.Package, Model, Question] | None:
@@ -93,6 +117,7 @@ def find(part: Any, where: str) -> tuple[packages.Package, Model, Question] | No
         with tracing(None):  # else torch.load gives tensors without data
             held = torch.load(where + ".pt", weights_only=True)
         made = packages.load(where + ".sparta", threads=torch.get_num_threads(), context=part.options.get("context"))
+        made.check()
     except Exception:  # a file that is damaged, or gone meanwhile
         return None
     return made, Model(where, held["inputs"], held["outputs"], {}), Question(held["made"], held["answers"], held["scales"])
@@ -102,26 +127,32 @@ def keep(part: Any, where: str, package: packages.Package, model: Model, questio
     """Writes both files; the package as it lies there, which reads no memory of torch's. What cannot be written is compiled again another time."""
     if not where:
         return package
-    mine = f"{where}.{os.getpid()}"
+    folder, name = os.path.split(where)
+    answers = [t.contiguous().clone() for t in question.answers]  # of a view torch would write all that it is a view of
+    held = {"inputs": model.inputs, "outputs": model.outputs, "made": question.made, "answers": answers, "scales": question.scales}
+    mine = ""
     try:
-        os.makedirs(os.path.dirname(where), mode=0o700, exist_ok=True)
         package.save(where + ".sparta")
-        torch.save(
-            {"inputs": model.inputs, "outputs": model.outputs, "made": question.made, "answers": question.answers, "scales": question.scales}, mine
-        )
+        handle, mine = tempfile.mkstemp(dir=folder)
+        os.close(handle)
+        torch.save(held, mine)
+        if key(part) != name:
+            raise ValueError("a constant was written while it was compiled")
         os.replace(mine, where + ".pt")
-        _trim(os.path.dirname(where))
     except Exception:
-        drop(where)
+        drop(where, mine)
+        return package
+    with contextlib.suppress(OSError):  # another process may do the same
+        _trim(folder)
     found = find(part, where)
     return package if found is None else found[0]
 
 
-def drop(where: str) -> None:
+def drop(where: str, *more: str) -> None:
     """Removes what is kept at a place."""
-    for ending in (".pt", ".sparta", f".{os.getpid()}") if where else ():
+    for path in (where and where + ".pt", where and where + ".sparta", *more):
         with contextlib.suppress(OSError):
-            os.unlink(where + ending)
+            os.unlink(path)
 
 
 def _trim(folder: str) -> None:
@@ -129,9 +160,11 @@ def _trim(folder: str) -> None:
     files: dict[str, list[os.DirEntry]] = {}
     for entry in os.scandir(folder):
         files.setdefault(entry.name.split(".")[0], []).append(entry)
-    used = sorted(files.values(), key=lambda all_: -max(e.stat().st_mtime for e in all_))
     left = MOST
-    for all_ in used:
-        left -= sum(e.stat().st_size for e in all_)
-        for e in all_ if left < 0 else ():
+    for all_ in sorted(files.values(), key=lambda all_: -max(e.stat().st_mtime for e in all_)):
+        size = sum(e.stat().st_size for e in all_)
+        if size <= left:
+            left -= size
+            continue
+        for e in all_:
             os.unlink(e.path)
