@@ -141,14 +141,9 @@ has, as the tokenizer sees them, without case and accents (words that are swappe
 says of the dense model's embeddings, too, for which the dense model was never trained: they may be above it. `cosine`, of pruned and dense embeddings
 of the validation set, says how far apart they are.
 
-Without the probe's answers (`local`, three seeds) MiniLM loses 0.7 points to 4x1:0.8, 2.6 to 4x1:0.9, 0.5 to 2:4 and 1.8 to 16x4:0.85. `global`
-has run with one seed, too few to be chosen: 1.0 to 2.1 points above dense distilled, 2.0 to 5.0 below without. Data, loss and rate were chosen after
-a first attempt (48,000 sentences, no answers) had lost 4 to 6 points to 4x1 and 16x4 on the test set of that time; names are divided anew since.
+`tools/validate.py` says the rest. What stands between the next marks was written by hand, of the run of that day, and stays when the page is made again.
 
-To be timed, the one-shot rows of the transformers were pruned again, and MiniLM's 2:4 was its mask, which is that of `magnitude 2:4`, with other
-weights. As other jobs ran, the character transformer's times are the best of ten seconds, MiniLM's of eight or nine rounds of three, and the ResNet
-on MNIST was timed a second time, which is the one that is here: the first had 0.99 to 1.08.
-`tools/validate.py` says the rest.
+{notes}
 """
 
 
@@ -169,9 +164,21 @@ def when(rows):
     return "\n".join(said)
 
 
+BY_HAND = "<!-- by hand -->", "<!-- end -->"
+
+
+def notes(path):
+    """What stands by hand in the page that is there."""
+    text = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            text = file.read().partition(BY_HAND[0])[2].partition(BY_HAND[1])[0].strip("\n")
+    return "\n".join([BY_HAND[0], *([text] if text else []), BY_HAND[1]])
+
+
 def write(path, rows, tasks, one_shot):
     results = Results(rows)
-    lines = [HEAD.format(when=when(rows))]
+    lines = [HEAD.format(when=when(rows), notes=notes(path))]
     for name, task in tasks.items():
         lines += section(name, task, results.of(name), one_shot)
     with open(path + ".new", "w", encoding="utf-8") as file:
