@@ -478,7 +478,7 @@ typedef struct sparta_compile_options {
     /* Do not run the result against the references of the file: for a caller that has the answers and compares them itself. */
     int no_verify;
     /* Memory in the place of files beside the model, by the location that its external data names: bytes (U8), one axis. It is the
-     * caller's and has to stay as it is until the package is closed, which may read it where it lies. */
+     * caller's and has to stay as it is until the package or model is closed, which may read it where it lies; copy_files does not copy it. */
     const sparta_named_tensor *external;
     int n_external;
 } sparta_compile_options;
@@ -503,7 +503,7 @@ SPARTA_API SPARTA_MUST sparta_status sparta_package_save(sparta_ctx *cx, const s
                                                          const char *path);
 
 /* Write a smaller ONNX model that gives the same answer: what is known to be zero or constant, and what no output needs, goes
- * (docs/propagation.md). Of the options masks, schedule, rules, external_data_root, dims, remove, multiple, threads and tesa count. */
+ * (docs/propagation.md). Of the options masks, schedule, rules, external_data_root, external, dims, remove, multiple, threads and tesa count. */
 SPARTA_API SPARTA_MUST sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx,
                                                            const char *smaller,
                                                            const sparta_compile_options *options);
@@ -719,7 +719,7 @@ typedef struct sparta_report sparta_report;
 SPARTA_API SPARTA_MUST sparta_status sparta_package_report(sparta_ctx *cx, const sparta_package *package,
                                                            const sparta_compile_options *options,
                                                            sparta_report **out);
-/* What compile would choose, as far as that is known without building or timing anything. Of the options external_data_root, dims, masks,
+/* What compile would choose, as far as that is known without building or timing anything. Of the options external_data_root, external, dims, masks,
  * schedule, rules, limit, no_propagate and db count. */
 SPARTA_API SPARTA_MUST sparta_status sparta_model_report(sparta_ctx *cx, const char *onnx,
                                                          const sparta_compile_options *options,
@@ -804,7 +804,7 @@ SPARTA_API void sparta_session_forget_times(sparta_session *session);
 /* ------------------------------------------------------------------ references: a model as ONNX defines it
  * Node by node in plain C: slow, and what answers are compared with. */
 typedef struct sparta_model sparta_model;
-/* Of the options external_data_root and dims ("name=4") count: sizes that its shapes cannot be known without. */
+/* Of the options external_data_root, external and dims ("name=4") count: sizes that its shapes cannot be known without. */
 SPARTA_API SPARTA_MUST sparta_status sparta_model_open(sparta_ctx *cx, const char *onnx,
                                                        const sparta_compile_options *options,
                                                        sparta_model **out);

@@ -104,8 +104,9 @@ def _place(t: torch.Tensor) -> tuple:
     return t.untyped_storage()._cdata, t.storage_offset(), tuple(t.shape), t.stride()
 
 
-def _remembered(source: torch.Tensor, turned: bool) -> _Packed:
-    """Of this memory. A reference to a storage keeps its number from being given to another."""
+def _remembered(source: torch.Tensor, turned: bool, anew: bool = False) -> _Packed:
+    """Of this memory. A reference to a storage keeps its number from being given to another. anew: for a new graph, against which what its pattern was in earlier ones does
+    not count."""
     key = (*_place(source), turned)
     with _lock:
         packed = _known.get(key)
@@ -113,13 +114,15 @@ def _remembered(source: torch.Tensor, turned: bool) -> _Packed:
             for other in [k for k, p in list(_known.items()) if any(ref.expired() for ref in p.refs)]:
                 _known.pop(other, None)
             packed = _known[key] = _Packed(source, turned)
+        if anew and packed.patterns >= TRIES:
+            packed.patterns, packed.version = 0, -1
         packed.follow(source)
     return packed
 
 
 def judged(weight: torch.Tensor, mask: torch.Tensor | None, turned: bool) -> tuple[Blocks | None, str]:
     """What pays says of a weight that can be remembered, remembered for its first use."""
-    packed = _remembered(weight if mask is None else mask, turned)
+    packed = _remembered(weight if mask is None else mask, turned, anew=True)
     return packed.blocks, packed.reason
 
 

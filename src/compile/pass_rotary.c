@@ -134,8 +134,8 @@ static sparta_status for_items(sp_match *m, const char *name, const sp_expr *ite
 static sparta_status known_table(sp_match *m, const char *name, sp_value *c, const sp_expr *items,
                                  sp_value **out)
 {
-    *out = sp_match_known_of(m->state, c->constant);
-    if (*out && sp_expr_equal((*out)->dims.dim[0], items)) return SPARTA_OK;
+    const sp_value *known = *out = sp_match_known_of(m->state, c->constant);
+    if (known && sp_expr_equal(known->dims.dim[0], items)) return SPARTA_OK;
     const int64_t *dim = c->constant->dim;
     sp_value *in[] = {c, NULL, NULL, NULL};
     for (int i = 0; i < 3; i++)
@@ -145,7 +145,7 @@ static sparta_status known_table(sp_match *m, const char *name, sp_value *c, con
     SP_TRY(sp_match_constant_ints(m, 3, (int64_t[]){dim[0], dim[2], dim[3] / 2}, &flat[1]));
     SP_TRY(sp_match_add(m, SP_OP_Reshape, name, 2, flat, NULL, out));
     SP_TRY(for_items(m, name, items, out));
-    if (*out) sp_match_know(m->state, c->constant, *out);
+    if (*out && !known) sp_match_know(m->state, c->constant, *out);
     return SPARTA_OK;
 }
 

@@ -1,4 +1,4 @@
-/* external.c: weights in files beside the model. The model says which file, and is not trusted: known keys
+/* external.c: weights in files beside the model, or in memory that the caller gives in their place. The model says which file, and is not trusted: known keys
  * only, plain decimal numbers, a path beneath the folder without links (file.h), a range inside the file. */
 #include "import/onnx.h"
 #include <string.h>

@@ -192,6 +192,7 @@ static void unrolled_loop(const writer *from, int at)
         sp_write_inside(&w, at);
     }
 }
+
 /* Pieces of what the loops inside go over: from `name` to `name_to`. */
 static void pieces_loop(const writer *from, int at)
 {
@@ -271,14 +272,13 @@ void sp_write_walk(const writer *from, int at)
         pieces_loop(&w, at);
     else if (l->over == SP_OVER_MERGE)
         merge_loop(&w, at);
-    else if (l->digit.index == SP_SPECIAL_RANGES)
+    else if (sp_special_counts_ranges(l))
         sp_write_ranges(&w, at);
     else if (l->bind == SP_BIND_VECTOR)
         vector_loops(&w, at);
+    /* Sums in the last lanes are not written out: that takes the compiler longer than it saves. */
     else if (l->bind == SP_BIND_UNROLL && !(w.masked && sp_special_summed(w.s, w.n, at)))
         unrolled_loop(&w, at);
     else
-        count_loop(
-            &w,
-            at); /* of sums in the last lanes too: written out they take the compiler longer than they save */
+        count_loop(&w, at);
 }

@@ -52,7 +52,7 @@ static void print_nest(const sp_special *s, const sp_special_nest *n, sp_text *o
         if (l->over == SP_OVER_SEGMENT || l->over == SP_OVER_MERGE)
             sp_text_printf(out, "@%s.%s.%d", l->over == SP_OVER_MERGE ? "merge" : "segment",
                            s->operand[n->use[l->use].operand].name, l->level);
-        if (l->digit.index == SP_SPECIAL_RANGES)
+        if (sp_special_counts_ranges(l))
             sp_text_printf(out, ".ranges%lld", (long long)n->loop[sp_special_counted(n, i)].range);
         if (l->bind == SP_BIND_VECTOR) sp_text_printf(out, "*%d", l->vectors);
         if (l->bind == SP_BIND_UNROLL) sp_text_printf(out, l->gather ? ".gather" : ".unroll");

@@ -486,7 +486,7 @@ static bool derive(writer *w, int use)
 
 static bool in_lanes(const writer *w, int use)
 {
-    if (w->gathered) return true; /* schedule.c: every operand has the index */
+    if (w->gathered) return true; /* refused.c: every operand has the index */
     for (int l = 0; l < w->n->loops; l++) {
         int diagonal;
         bool ahead;

@@ -195,6 +195,19 @@ def changes():
     need(counters["stats"]["unique_graphs"] == graphs == 1, counters["stats"])
 
 
+def later():
+    """A weight that was full in earlier graphs is taken when it is pruned."""
+    layers, x = nn.Sequential(nn.Linear(256, 256)).eval(), torch.randn(6, 256)
+    with torch.no_grad():
+        for _ in range(2 * _zeros.TRIES):
+            layers[0].weight.add_(1)
+            same(compiled(layers)(x), layers(x))
+        thin_(layers[0])
+        fast = compiled(layers)
+        same(fast(x), layers(x))
+        need(rows()["0.weight"]["implement"] == "linear_zeros", f"{rows()}")
+
+
 def forgets():
     """What was packed goes with the weight, and memory that another weight gets says nothing of it."""
     gc.collect()
@@ -705,6 +718,7 @@ for name, function in {
     "rewrite: Inductor": inductor,
     "rewrite: sizes without compiling again": sizes,
     "rewrite: weights and patterns that change": changes,
+    "rewrite: pruned later": later,
     "rewrite: training": training,
     "rewrite: what falls back is said once": said_once,
     "engine: answers": engine_answers,

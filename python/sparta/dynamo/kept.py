@@ -130,17 +130,20 @@ def keep(part: Any, where: str, package: packages.Package, model: Model, questio
     folder, name = os.path.split(where)
     answers = [t.contiguous().clone() for t in question.answers]  # of a view torch would write all that it is a view of
     held = {"inputs": model.inputs, "outputs": model.outputs, "made": question.made, "answers": answers, "scales": question.scales}
-    mine = ""
+    mine: list[str] = []
     try:
-        package.save(where + ".sparta")
-        handle, mine = tempfile.mkstemp(dir=folder)
-        os.close(handle)
-        torch.save(held, mine)
+        for _ in range(2):
+            handle, path = tempfile.mkstemp(dir=folder)
+            os.close(handle)
+            mine.append(path)
+        package.save(mine[0])
+        torch.save(held, mine[1])
         if key(part) != name:
             raise ValueError("a constant was written while it was compiled")
-        os.replace(mine, where + ".pt")
+        for path, ending in zip(mine, (".sparta", ".pt")):
+            os.replace(path, where + ending)
     except Exception:
-        drop(where, mine)
+        _remove(*mine)
         return package
     with contextlib.suppress(OSError):  # another process may do the same
         _trim(folder)
@@ -148,9 +151,14 @@ def keep(part: Any, where: str, package: packages.Package, model: Model, questio
     return package if found is None else found[0]
 
 
-def drop(where: str, *more: str) -> None:
+def drop(where: str) -> None:
     """Removes what is kept at a place."""
-    for path in (where and where + ".pt", where and where + ".sparta", *more):
+    if where:
+        _remove(where + ".pt", where + ".sparta")
+
+
+def _remove(*paths: str) -> None:
+    for path in paths:
         with contextlib.suppress(OSError):
             os.unlink(path)
 
