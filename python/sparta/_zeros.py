@@ -105,8 +105,8 @@ def _place(t: torch.Tensor) -> tuple:
 
 
 def _remembered(source: torch.Tensor, turned: bool, anew: bool = False) -> _Packed:
-    """Of this memory. A reference to a storage keeps its number from being given to another. anew: for a new graph, against which what its pattern was in earlier ones does
-    not count."""
+    """Of this memory. A reference to a storage keeps its number from being given to another. anew: for a new graph, against which what its pattern
+    was in earlier ones does not count."""
     key = (*_place(source), turned)
     with _lock:
         packed = _known.get(key)
