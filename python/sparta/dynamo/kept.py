@@ -30,8 +30,10 @@ from .onnx import memory
 from .translate import Model, is_sym, label
 
 MOST = 4 << 30
-# Whatever else is asked for names files or functions, which may be others tomorrow.
-OPTIONS = frozenset(("threads", "no_measure", "no_verify", "no_propagate", "dense_only", "target", "limit", "multiple", "rtol", "atol", "context"))
+# Whatever else is asked for names files or functions that say what is computed, and may be others tomorrow; times in a database only choose.
+OPTIONS = frozenset(
+    ("threads", "no_measure", "no_verify", "no_propagate", "dense_only", "target", "limit", "multiple", "rtol", "atol", "db", "context")
+)
 CONTEXT = frozenset(("max_memory", "strict", "cache_dir", "compiler", "copy_files"))
 
 
