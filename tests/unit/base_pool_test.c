@@ -105,7 +105,7 @@ static void test_who_is_late_is_not_waited_for(void **state)
     sp_pool *pool = sp_pool_create(cx, MOST);
     assert_non_null(pool);
     int alone = 0;
-    for (int round = 0; round < 1000 && !alone; round++) {
+    for (int round = 0; round < 10000 && !alone; round++) {
         job j = {0};
         nanosleep(&(struct timespec){0, 1000000}, NULL); /* all fall asleep */
         sp_pool_run(pool, note_thread, &j);
