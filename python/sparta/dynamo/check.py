@@ -92,8 +92,9 @@ def _given(part: Any, made: dict[str, torch.Tensor]) -> list[Any]:
     ]
 
 
-def _results(part: Any) -> list[Any]:
-    outputs = next(n for n in part.gm.graph.nodes if n.op == "output").args[0]
+def results(gm: torch.fx.GraphModule) -> list[Any]:
+    """The nodes that a graph gives, one or several."""
+    outputs = next(n for n in gm.graph.nodes if n.op == "output").args[0]
     return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
 
@@ -101,7 +102,7 @@ def ask(part: Any, package: Any, sizes: dict[str, int]) -> Question:
     """Makes inputs for a package, and runs the graph on them."""
     symbols = package.inspect()["symbols"]  # a size that follows from others has none
     made = made_inputs(package, {name: size for name, size in sizes.items() if name in symbols})
-    nodes = _results(part)
+    nodes = results(part.gm)
     watch = _Answer(part.gm, nodes)
     with torch.no_grad():
         answer = watch.run(*_given(part, made))
@@ -113,7 +114,7 @@ def differs(part: Any, question: Question) -> str:
     placeholders = [n for n in part.gm.graph.nodes if n.op == "placeholder"]
     given = _given(part, question.made)
     got = part.run([given[i] for i, n in enumerate(placeholders) if isinstance(n.meta["val"], torch.Tensor)])
-    for node, ours, want, scale in zip(_results(part), got, question.answers, question.scales, strict=True):
+    for node, ours, want, scale in zip(results(part.gm), got, question.answers, question.scales, strict=True):
         why = far(ours, want, part.options.get("rtol"), part.options.get("atol"), scale)
         if why:
             return f"{node}: {why}"

@@ -28,7 +28,7 @@ from .. import package as packages
 from .._arrays import Tensor
 from .._library import Error, numbers, text, types
 from . import Graph, inner, tell
-from .check import ask, differs
+from .check import ask, differs, results
 from .kept import described, drop, find, keep, place
 from .rewrite import copied, name_of, rewrite
 from .translate import Model, Unknown, is_sym, known, translate
@@ -317,8 +317,8 @@ DTYPES = {code: dtype for dtype, code in CODES.items()}
 
 def _agree(package: packages.Package, names: list[str], gm: torch.fx.GraphModule) -> None:
     """Types and sizes that come out must be those that torch says: a row that is wrong about them is no answer."""
-    result, given = _result(gm), package.outputs
-    for name, node in zip(names, result if isinstance(result, (list, tuple)) else [result], strict=True):
+    given = package.outputs
+    for name, node in zip(names, results(gm), strict=True):
         fake, (kind, dims) = node.meta["val"], given[name]
         sizes = [None if is_sym(n) else int(n) for n in fake.shape]
         fits = len(sizes) == len(dims) and all(a is None or b is None or a == b for a, b in zip(sizes, dims))

@@ -118,7 +118,7 @@ def find(part: Any, where: str) -> tuple[packages.Package, Model, Question] | No
         os.utime(where + ".pt")  # of the package's own file sessions would say that it was written
         with tracing(None):  # else torch.load gives tensors without data
             held = torch.load(where + ".pt", weights_only=True)
-        made = packages.load(where + ".sparta", threads=torch.get_num_threads(), context=part.options.get("context"))
+        made = _open(part, where)
         made.check()
     except Exception:  # a file that is damaged, or gone meanwhile
         return None
@@ -149,8 +149,14 @@ def keep(part: Any, where: str, package: packages.Package, model: Model, questio
         return package
     with contextlib.suppress(OSError):  # another process may do the same
         _trim(folder)
-    found = find(part, where)
-    return package if found is None else found[0]
+    try:
+        return _open(part, where)
+    except Exception:  # there was no room for it
+        return package
+
+
+def _open(part: Any, where: str) -> packages.Package:
+    return packages.load(where + ".sparta", threads=torch.get_num_threads(), context=part.options.get("context"))
 
 
 def drop(where: str) -> None:
