@@ -29,6 +29,7 @@ MAJOR      := $(firstword $(subst ., ,$(VERSION)))
 PREFIX     ?= /usr/local
 JOBS       ?= $(shell nproc)
 FUZZ_SECONDS ?= 8
+TEST_SEED  ?= $(shell date -u +%Y%m%d)# what is random or long in make test does other things each day
 WARN       := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-psabi
 # Instrumented code confuses gcc's flow analysis: there, warnings only warn.
 CALM       := $(if $(findstring -fsanitize,$(CFLAGS) $(VARIANT_$(BUILD))),-Wno-error)
@@ -166,10 +167,12 @@ demo-torch: ## the PyTorch door: a BERT pruned, built and timed, an MLP pruned w
 check: ## the quick loop: build, unit tests, layers, exports, format
 	+@export MAKE='$(MAKE)' JOBS=$(JOBS); tools/stages check | tools/run-tests build/logs/check
 test: ## everything: check, sanitizers, ONNX node tests, program, Python comparisons, fuzzers, examples, install
-	+@export MAKE='$(MAKE)' JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS); tools/stages test | tools/run-tests build/logs/test
+	+@export MAKE='$(MAKE)' JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) TEST_SEED=$(TEST_SEED) TEST_ALL=$(TEST_ALL); tools/stages test | tools/run-tests build/logs/test
+test-all: ## what make test does on some days only, too: all that rotates by TEST_SEED (by default the date; CONTRIBUTING.md)
+	+@$(MAKE) --no-print-directory TEST_ALL=1 test
 # Only gcc takes time here: 7 ms a case and core.
 test-random: $(B)/tests/unit/special_random_test ## random expressions in random formats by random schedules against the same index by index (CASES=100000 of each family, SEED=1)
-	@SPARTA_CASES=$(or $(CASES),100000) SPARTA_SEED=$(or $(SEED),1) SPARTA_FULL=32 SPARTA_JOBS=$(JOBS) $<
+	@SPARTA_CASES=$(or $(CASES),100000) TEST_SEED=$(or $(SEED),1) SPARTA_FULL=32 SPARTA_JOBS=$(JOBS) $<
 # The same binary on the oldest torch that it takes: 4 GB of it, so by hand and not in CI.
 test-torch-oldest: all ## the operators and modules on torch 2.10
 	@tools/venv .venv-torch210 tests/torch/requirements-oldest.txt --no-deps --no-compile
@@ -313,4 +316,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: test-random validate lint docs-operators operators-check test-torch-oldest test-torch-minors test-gpu test-gpu-sanitize bench-gpu bench-graphs all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-prune bench-torch layers exports format format-check coverage examples install clean FORCE
+.PHONY: test-all test-random validate lint docs-operators operators-check test-torch-oldest test-torch-minors test-gpu test-gpu-sanitize bench-gpu bench-graphs all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-prune bench-torch layers exports format format-check coverage examples install clean FORCE

@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SPARTA = os.path.abspath(os.environ.get("SPARTA", os.path.join(ROOT, "build/release/sparta")))
 FIXTURES = os.path.join(ROOT, "tests/fixtures")
 THREADS = 2
-sys.path.insert(0, os.path.join(ROOT, "python"))  # `import sparta` is the package of this clone, over build/release
+sys.path[:0] = [os.path.join(ROOT, "python"), os.path.join(ROOT, "tests")]  # `import sparta` is the package of this clone, over build/release; today.py
 
 
 # ---------------------------------------------------------------- counting

@@ -1,6 +1,6 @@
 """Random models (random_models.py) against onnxruntime: each is compiled, written, opened and run at two sets of sizes.
 
-    SPARTA_SEED=7 SPARTA_MODELS=300 .venv/bin/python tests/python/test_differential.py      what make test does, with today's date as the seed
+    TEST_SEED=7 SPARTA_MODELS=300 .venv/bin/python tests/python/test_differential.py      what make test does, with today's date as the seed
     .venv/bin/python tests/python/test_differential.py 7000017                              one model again
 
 The library runs in a process of its own, so that a crash is one failed model. Most models are compiled without a compiler (portable kernels, no
@@ -8,7 +8,6 @@ timing), every tenth with it. Where ours and onnxruntime's answers differ, the s
 number, or by ten times as much as onnxruntime's. A model that magnifies rounding (onnxruntime is off by more than 1e-5) may be refused by compile's own
 check; few are. A model that fails stays in build/differential with its inputs."""
 
-import datetime
 import multiprocessing
 import os
 import shutil
@@ -19,12 +18,12 @@ import onnx
 
 from common import ROOT, Failed, Tests, need, open_double, open_onnxruntime, run_double, run_onnxruntime
 from random_models import random_model
+from today import ALL, SEED
 
 import sparta as door  # common.py says where it is
 
 KEPT = os.path.join(ROOT, "build/differential")
-TODAY = int(os.environ.get("SPARTA_SEED", datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d")))
-MODELS = int(os.environ.get("SPARTA_MODELS", 300))
+MODELS = int(os.environ.get("SPARTA_MODELS", 300 if ALL else 150))
 CLOSE, LATITUDE, MAGNIFIES = 1e-4, 10, 1e-5  # shares of the largest number, but for the second
 WAIT = 60  # seconds
 ASIDE = "set aside: it magnifies rounding"
@@ -131,9 +130,9 @@ class Worker:
 
 def main():
     shutil.rmtree(KEPT, ignore_errors=True)
-    seeds = [int(word) for word in sys.argv[1:]] or [TODAY * 1000 + i for i in range(MODELS)]
+    seeds = [int(word) for word in sys.argv[1:]] or [SEED * 1000 + i for i in range(MODELS)]
     sys.argv[1:] = []
-    print(f"seed {TODAY}: models {seeds[0]} to {seeds[-1]}", flush=True)
+    print(f"seed {SEED}: models {seeds[0]} to {seeds[-1]}", flush=True)
     tests = Tests()
     worker = Worker(tests.work)
     for seed in seeds:

@@ -1,15 +1,14 @@
 """Products of two values that are computed, the left one thinned out as the model runs, against NumPy: random shapes and sparsifiers, attention written out, schedules that make no sense."""
 
-import os
 import sys
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
 from common import THREADS, Tests, must, need, run_sparta, sparta
+from today import SEED
 
 F32 = TensorProto.FLOAT
-SEED = int(os.environ.get("SPARTA_SEED", "17"))
 
 
 def write(path, nodes, inputs, constants=()):
@@ -135,7 +134,7 @@ def nonsense(tests):
 
 def main():
     tests = Tests()
-    print(f"SPARTA_SEED={SEED}")
+    print(f"TEST_SEED={SEED}")
     for number in range(24):
         tests.check(f"product {number}", random_product, tests, number)
     tests.check("attention", attention, tests)

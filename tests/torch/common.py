@@ -8,7 +8,7 @@ import traceback
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # torch's own bfloat16 product dies where the CPU names AMX and the virtual machine does not let it be used; read at the first product.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
-sys.path.insert(0, os.path.join(ROOT, "python"))  # `import sparta` is the package of this clone, over build/release
+sys.path[:0] = [os.path.join(ROOT, "python"), os.path.join(ROOT, "tests")]  # `import sparta` is the package of this clone, over build/release; today.py
 
 
 class NotRun(Exception):

@@ -1,12 +1,11 @@
 """torch.compile(backend="sparta") on models of transformers with random weights, a fifth of them left, in both modes against eager, at two sizes with one
-graph. Each day has its own four of them; SPARTA_SEED repeats a day, and a name on the command line takes that model, `all` every one."""
+graph. Each day has its own three of them; TEST_SEED repeats a day, and a name on the command line takes that model, `all` every one."""
 
 import gc
 import logging
 import os
 import random
 import sys
-import time
 import warnings
 
 import torch
@@ -14,6 +13,7 @@ import transformers as T
 from torch._dynamo.utils import counters
 
 from common import Tests, need
+from today import ALL, SEED
 
 import sparta.dynamo  # common.py says where it is
 from sparta import _zeros
@@ -26,7 +26,7 @@ T.logging.set_verbosity_error()
 sparta.dynamo.register()
 _zeros.LEAST = 1 << 10  # these are small
 QUICK = {"no_measure": 1, "context": {"cache_dir": "", "compiler": ""}}
-A_DAY = 4
+A_DAY = 3
 
 SIZES = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100}
 ENCODER = {**SIZES, "max_position_embeddings": 64}
@@ -110,9 +110,8 @@ def like_eager(make, inputs, mode):
     return f"{len(ours)} of {len(rows)} layers"
 
 
-seed = int(os.environ.get("SPARTA_SEED", time.time() // 86400))
-chosen = list(MODELS) if asked == ["all"] else asked or random.Random(seed).sample(sorted(MODELS), A_DAY)
-print(f"SPARTA_SEED={seed}: {', '.join(chosen)}")
+chosen = list(MODELS) if ALL or asked == ["all"] else asked or random.Random(SEED).sample(sorted(MODELS), A_DAY)
+print(f"TEST_SEED={SEED}: {', '.join(chosen)}")
 for model_name in chosen:
     for mode in ("rewrite", "engine"):
         with warnings.catch_warnings():

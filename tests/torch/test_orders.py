@@ -1,5 +1,5 @@
 """A model half ours and half dense, through sparsify, build, compile, export, save and load in many orders: the answer is the same after each step. Every day
-has its own orders; SPARTA_SEED repeats a day, and `all` on the command line walks every pair of steps."""
+has its own orders; TEST_SEED repeats a day, and `all` on the command line walks every pair of steps."""
 
 import io
 import itertools
@@ -7,20 +7,20 @@ import logging
 import os
 import random
 import sys
-import time
 import warnings
 
 import torch
 from torch import nn
 
 from common import Tests, need
+from today import ALL, SEED
 
 import sparta  # common.py says where it is
 import sparta.dynamo
 import sparta.nn
 from sparta import _zeros
 
-everything, sys.argv[1:] = sys.argv[1:] == ["all"], []
+everything, sys.argv[1:] = ALL or sys.argv[1:] == ["all"], []
 tests = Tests()
 os.environ["XDG_CACHE_HOME"] = tests.work.name
 logging.getLogger("torch").setLevel(logging.ERROR)
@@ -131,17 +131,16 @@ LONG = (
 A_DAY = 8
 
 
-def orders(seed):
+def orders():
     """Pairs of steps in a row, and longer ones."""
     pairs = list(itertools.permutations(STEPS, 2))
-    chosen = [*pairs, *LONG] if everything else [*random.Random(seed).sample(pairs, A_DAY), random.Random(seed).choice(LONG)]
+    chosen = [*pairs, *LONG] if everything else [*random.Random(SEED).sample(pairs, A_DAY), random.Random(SEED).choice(LONG)]
     for order in chosen:
         walk(order)
     return f"{len(chosen)} orders"
 
 
-seed = int(os.environ.get("SPARTA_SEED", time.time() // 86400))
-print(f"SPARTA_SEED={seed}")
-tests.check("orders of sparsify, build, compile, export, save, load", orders, seed)
+print(f"TEST_SEED={SEED}")
+tests.check("orders of sparsify, build, compile, export, save, load", orders)
 tests.check("compiled before the model changes", compiled_before)
 sys.exit(tests.finish())

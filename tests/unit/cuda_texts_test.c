@@ -1,4 +1,4 @@
-/* Every text of room cuda through NVRTC, at the points that its host file names: it compiles, nothing spills, wgmma runs undisturbed. Needs no GPU. Skipped
+/* Every text of room cuda through NVRTC, at the points that its host file names: it compiles, nothing spills, wgmma runs undisturbed. A day takes the first of them and a third of the others (today.h). Needs no GPU. Skipped
  * without NVRTC, and by sanitizers, which would watch NVRTC for minutes. Slow: make test only. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "cuda/cuda.h"
+#include "today.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ enum { SANITIZED = 1 };
 #else
 enum { SANITIZED = 0 };
 #endif
-enum { LOG = 1 << 16 };
+enum { LOG = 1 << 16, EVERY = 3 };
 static char entry_log[LOG];
 
 /* The text at a point as words: "BYTES=2 ...". */
@@ -81,7 +82,7 @@ static void texts_compile(void **state)
         sp_target target;
         int n = 0;
         for (; sp_cuda_sample_point((sp_cuda_text)text, n, &point, &entry, &target); n++)
-            compile_at((sp_cuda_text)text, &point, entry, target);
+            if (!n || todays((uint64_t)n, EVERY)) compile_at((sp_cuda_text)text, &point, entry, target);
         print_message("%s.cu: %d points\n", sp_cuda_text_name((sp_cuda_text)text), n);
         assert_true(n > 0);
     }

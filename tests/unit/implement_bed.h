@@ -122,7 +122,8 @@ static inline int kernels_begin(void **state)
     folder[n] = 0;
     snprintf(strrchr(folder, '/'), 16, "/kernels");
     cx = context(folder, NULL);
-    rng = sp_rng_seed(20240607);
+    rng = sp_rng_seed(test_seed());
+    print_message("TEST_SEED=%llu\n", (unsigned long long)test_seed());
     return 0;
 }
 

@@ -4,20 +4,20 @@
  * optimised as users' kernels are, and the others not at all: what is tested is what room special writes, not what gcc makes of it. A batch runs in a process of its
  * own; one that fails, crashes or hangs is run again case by case, which names the culprit.
  *
- *     SPARTA_SEED=n     others than today's
+ *     TEST_SEED=n       others than today's
  *     SPARTA_CASES=n    as many, of each family
  *     SPARTA_FROM=n     the number of the first
  *     SPARTA_FAMILY=x   this family alone
  *     SPARTA_JOBS=n     as many processes at a time
  *     SPARTA_FULL=n     one text in n is optimised
  *
- * make test-random runs 100,000 of each family, one text in 32 optimised. Slow: make test only. */
+ * make test runs 700 in all, make test-all 2,000; make test-random runs 100,000 of each family, one text in 32 optimised. Slow: make test only. */
 #include "special_bed.h"
 #include "format_random.h"
+#include "today.h"
 #include "jit/jit.h"
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum { BATCH = 50, FULL = 8, PATIENCE = 600 /* s */, JOBS_MOST = 64 };
 
@@ -288,13 +288,13 @@ static int culprits(const job *whole, uint64_t seed)
         start(&one, seed);
         assert_int_equal(waitpid(one.process, &status, 0), one.process);
         if (well(status)) continue;
-        print_error("\nFAILED: SPARTA_SEED=%llu SPARTA_FAMILY=%s SPARTA_FROM=%lld SPARTA_CASES=1 "
+        print_error("\nFAILED: TEST_SEED=%llu SPARTA_FAMILY=%s SPARTA_FROM=%lld SPARTA_CASES=1 "
                     "SPARTA_FULL=%lld\n",
                     (unsigned long long)seed, one.family->name, (long long)one.from, (long long)full());
         failed++;
     }
     if (!failed)
-        print_error("\nFAILED, but no case by itself: SPARTA_SEED=%llu SPARTA_FAMILY=%s SPARTA_FROM=%lld "
+        print_error("\nFAILED, but no case by itself: TEST_SEED=%llu SPARTA_FAMILY=%s SPARTA_FROM=%lld "
                     "SPARTA_CASES=%d SPARTA_FULL=%lld\n",
                     (unsigned long long)seed, whole->family->name, (long long)whole->from, whole->n,
                     (long long)full());
@@ -337,9 +337,13 @@ static int run_family(const family *f, uint64_t seed, int64_t from, int64_t case
 static void any_expression_in_any_format(void **state)
 {
     (void)state;
-    const uint64_t seed = (uint64_t)number_given("SPARTA_SEED", time(NULL) / 86400);
+    const uint64_t seed = test_seed();
     const char *only = getenv("SPARTA_FAMILY");
-    const int64_t cases = number_given("SPARTA_CASES", (SANITIZED ? 300 : 2000) / SP_COUNT(families) + 1),
+    const int64_t cases = number_given("SPARTA_CASES", (SANITIZED    ? 150
+                                                        : test_all() ? 2000
+                                                                     : 700) /
+                                                               SP_COUNT(families) +
+                                                           1),
                   from = number_given("SPARTA_FROM", 0);
     const int jobs = (int)SP_MIN(SP_MAX(number_given("SPARTA_JOBS", 1), 1), JOBS_MOST);
     int failed = 0, met = 0;
@@ -349,7 +353,7 @@ static void any_expression_in_any_format(void **state)
     sp_jit_describe(cx, &compiler);        /* asked for its version once, not in every process */
     tally = mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(tally != MAP_FAILED);
-    print_message("SPARTA_SEED=%llu\n", (unsigned long long)seed);
+    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     for (const family *f = families; f < families + SP_COUNT(families); f++) {
         if (only && strcmp(only, f->name)) continue;
         const double since = sp_now();

@@ -1,0 +1,12 @@
+"""Which part of a long test is today's: `TEST_SEED` chooses it (by default the date), `TEST_ALL=1` asks for everything (make test-all)."""
+
+import datetime
+import os
+
+SEED = int(os.environ.get("TEST_SEED") or datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d"))
+ALL = os.environ.get("TEST_ALL", "") not in ("", "0")
+
+
+def turn(number, every):
+    """Whether it is the turn of the case of that number, of which one in `every` runs a day."""
+    return ALL or (SEED + number) % every == 0
