@@ -1,5 +1,6 @@
 """Products of two values that are computed, the left one thinned out as the model runs, against NumPy: random shapes and sparsifiers, attention written out, schedules that make no sense."""
 
+import os
 import sys
 
 import numpy as np
