@@ -40,7 +40,7 @@ static void error_object(cli *c, sparta_status status, const char *text)
 
 static void print_notes(cli *c)
 {
-    const char *notes = cli_has(c, CLI_QUIET) ? "" : cli_words_of(c, sparta_notes(c->cx));
+    const char *notes = cli_words_of(c, cli_has(c, CLI_QUIET) ? sp_warnings(c->cx) : sparta_notes(c->cx));
     for (const char *p = notes; *p; p += strcspn(p, "\n"), p += *p == '\n')
         if (*p != '\n') fprintf(stderr, "sparta: note: %.*s\n", (int)strcspn(p, "\n"), p);
     sp_ctx_forget_notes(c->cx);

@@ -73,6 +73,9 @@ bool sp_ctx_cancelled(const sparta_ctx *cx); /* from any thread */
 sparta_status sp_check_cancel(sparta_ctx *cx) SP_MUST;
 /* Remarks for the user that are no errors ("no compiler: the portable kernels run"); shown once by the door. */
 void sp_note(sparta_ctx *cx, const char *format, ...) SP_PRINTF(2, 3);
+/* A note that a door shows even where it was asked to be quiet: something that was to last does not. */
+void sp_warn(sparta_ctx *cx, const char *format, ...) SP_PRINTF(2, 3);
+const char *sp_warnings(const sparta_ctx *cx); /* those notes, one a line */
 void sp_ctx_forget_notes(sparta_ctx *cx);
 /* Tests: let the n-th allocation from now fail (1 = the next), every later one too when `forever`; 0 switches it off. */
 void sp_ctx_fail_alloc(sparta_ctx *cx, uint64_t nth, bool forever);

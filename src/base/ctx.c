@@ -261,6 +261,15 @@ static bool has_line(const char *lines, const char *line)
     return false;
 }
 
+static void add_line(char lines[SP_NOTES_SIZE], const char *text)
+{
+    const size_t used = strlen(lines), n = strlen(text);
+    if (!n || has_line(lines, text) || used + n + 2 > SP_NOTES_SIZE)
+        return; /* a user does not read four pages of notes */
+    if (used) lines[used] = '\n';
+    memcpy(lines + used + (used > 0), text, n + 1);
+}
+
 void sp_note(sparta_ctx *cx, const char *format, ...)
 {
     char text[SP_MESSAGE_SIZE];
@@ -268,11 +277,23 @@ void sp_note(sparta_ctx *cx, const char *format, ...)
     va_start(args, format);
     say(text, sizeof text, format, args);
     va_end(args);
-    if (!text[0] || has_line(cx->notes, text)) return;
-    size_t used = strlen(cx->notes), n = strlen(text);
-    if (used + n + 2 > sizeof cx->notes) return; /* a user does not read four pages of notes */
-    if (used) cx->notes[used++] = '\n';
-    memcpy(cx->notes + used, text, n + 1);
+    add_line(cx->notes, text);
+}
+
+void sp_warn(sparta_ctx *cx, const char *format, ...)
+{
+    char text[SP_MESSAGE_SIZE];
+    va_list args;
+    va_start(args, format);
+    say(text, sizeof text, format, args);
+    va_end(args);
+    add_line(cx->notes, text);
+    add_line(cx->warnings, text);
+}
+
+const char *sp_warnings(const sparta_ctx *cx)
+{
+    return cx->warnings;
 }
 
 const char *sparta_notes(const sparta_ctx *cx)
@@ -283,4 +304,5 @@ const char *sparta_notes(const sparta_ctx *cx)
 void sp_ctx_forget_notes(sparta_ctx *cx)
 {
     cx->notes[0] = 0;
+    cx->warnings[0] = 0;
 }

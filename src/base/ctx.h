@@ -12,6 +12,7 @@ struct sparta_ctx {
     sparta_status status; /* of the last failure */
     char message[SP_MESSAGE_SIZE];
     char notes[SP_NOTES_SIZE];
+    char warnings[SP_NOTES_SIZE]; /* those notes that are said in any case */
     atomic_int cancelled;
     /* Memory: atomic, so that a worker of a pool may free what its caller made. */
     atomic_size_t held, peak;

@@ -11,6 +11,7 @@
 #include "tune/sqlite.h"
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,7 +21,6 @@
 enum {
     APPLICATION = 0x73707461 /* "spta" */,
     SCHEMA = 2,
-    BUSY_MS = 5000,
     LONGEST = 1 << 20,
     PATH_SIZE = 4096,
     KEY_SIZE = 1024 /* of what sp_tune_each hands out; longer keys are passed over */
@@ -55,6 +55,46 @@ static const char add_text[] =
     " measured=iif(excluded.code=code, measured+1, 1), " KEEP("code") ", " KEEP("us") ", " KEEP(
         "spread") ", " KEEP("verdict") ", " KEEP("threads") ", " KEEP("at");
 
+/* ------------------------------------------------------------------ locks of others */
+
+/* Seconds that this process waits for locks of others: one, whatever it opens, and a sixtieth of the time that goes by. Who never lets go
+ * (a backup, a program that was stopped) costs no more than that. */
+static struct {
+    pthread_mutex_t lock;
+    double left, since;
+} patience = {PTHREAD_MUTEX_INITIALIZER, 1, -1};
+
+/* What is left of them, less what was just spent. */
+static double left_after(double spent)
+{
+    const double now = sp_now();
+    pthread_mutex_lock(&patience.lock);
+    if (patience.since >= 0) patience.left += (now - patience.since) / 60;
+    patience.left = fmin(1, patience.left) - spent;
+    patience.since = now;
+    const double left = patience.left;
+    pthread_mutex_unlock(&patience.lock);
+    return left;
+}
+
+/* SQLite asks how it should go on; 0: it gives up, and says that the file is busy. */
+static int wait_for_lock(void *arg, int times)
+{
+    const struct timespec time = {0, times < 10 ? 1000000 : 10000000};
+    const double start = sp_now();
+    if (sp_ctx_cancelled(((sp_tune_db *)arg)->cx) || left_after(0) <= 0) return 0;
+    nanosleep(&time, NULL);
+    left_after(sp_now() - start);
+    return 1;
+}
+
+static bool busy(int rc)
+{
+    return (rc & 255) == SQLITE_BUSY || (rc & 255) == SQLITE_LOCKED;
+}
+
+/* ------------------------------------------------------------------ the file */
+
 static void shut(sp_tune_db *db)
 {
     if (!db->sql) return;
@@ -83,7 +123,7 @@ static int number(sp_tune_db *db, const char *text, int64_t *out)
 /* The file may come from somewhere else: nothing in its schema gets to run. */
 static void harden(sp_tune_db *db)
 {
-    sp_sqlite.busy_timeout(db->sql, BUSY_MS);
+    sp_sqlite.busy_handler(db->sql, wait_for_lock, db);
     sp_sqlite.limit(db->sql, SQLITE_LIMIT_LENGTH, LONGEST);
     sp_sqlite.limit(db->sql, SQLITE_LIMIT_ATTACHED, 0);
     sp_sqlite.db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -185,6 +225,7 @@ static const char *reason(int rc)
     if (rc == SQLITE_AUTH) return "it is not a tuning database";
     if (rc == SQLITE_MISMATCH) return "it was written by a later version";
     if (rc == SQLITE_SCHEMA) return "it was written by an earlier version";
+    if (busy(rc)) return "another process holds its lock";
     return sp_sqlite.errstr(rc);
 }
 
@@ -198,11 +239,11 @@ static bool recover(sp_tune_db *db, int rc)
     shut(db);
     if (may && set_aside(db, older ? "old" : "corrupt", name, sizeof name)) {
         db->inode = 0;
-        sp_note(db->cx, "tune: %s: %s; it was set aside as %s and a new one is started", db->path, reason(rc),
+        sp_warn(db->cx, "tune: %s: %s; it was set aside as %s and a new one is started", db->path, reason(rc),
                 name);
         if ((rc = start(db)) == SQLITE_OK) return true;
     }
-    sp_note(db->cx, "tune: %s: %s; records live in memory; options.db names another file", db->path,
+    sp_warn(db->cx, "tune: %s: %s; records live in memory; options.db names another file", db->path,
             reason(rc));
     return use_memory(db);
 }
@@ -219,7 +260,7 @@ static void choose_path(sparta_ctx *cx, sp_tune_db *db, const char *path)
     int n = snprintf(db->path, sizeof db->path, "%s%s%s", here, root, db->ours && root[0] ? "/tune.db" : "");
     if (n >= 0 && (size_t)n < sizeof db->path) return;
     db->path[0] = 0;
-    sp_note(cx, "tune: the path of the database is longer than %d bytes; records live in memory",
+    sp_warn(cx, "tune: the path of the database is longer than %d bytes; records live in memory",
             PATH_SIZE - 1);
 }
 
@@ -310,7 +351,7 @@ int sp_tune_find(sp_tune_db *db, const char *key, sp_trial *out, int most)
     if (!db || !db->sql) return 0;
     int rc = find(db, key, out, most, &n);
     if (rc == SQLITE_OK) return n;
-    if (unreadable(rc)) recover(db, rc);
+    if (unreadable(rc) || busy(rc)) recover(db, rc);
     return 0;
 }
 
@@ -364,7 +405,7 @@ static bool sound(const char *key, const sp_trial *t)
 static const char *add_to_file(sp_tune_db *db, const char *key, const sp_trial *t)
 {
     int rc = add(db, key, t);
-    if (unreadable(rc) && recover(db, rc)) rc = db->sql ? add(db, key, t) : SQLITE_OK;
+    if ((unreadable(rc) || busy(rc)) && recover(db, rc)) rc = db->sql ? add(db, key, t) : SQLITE_OK;
     return rc ? sp_sqlite.errstr(rc) : NULL;
 }
 
@@ -373,5 +414,5 @@ void sp_tune_add(sp_tune_db *db, const char *key, const sp_trial *t)
     if (!db || (!db->sql && !db->records) || !sound(key, t)) return;
     const char *lost = db->sql ? add_to_file(db, key, t) : NULL;
     if (db->records && sp_records_add(db->records, key, t) != SPARTA_OK) lost = "no memory";
-    if (lost) sp_note(db->cx, "tune: %s: %s; a record was lost", db->path[0] ? db->path : "memory", lost);
+    if (lost) sp_warn(db->cx, "tune: %s: %s; a record was lost", db->path[0] ? db->path : "memory", lost);
 }

@@ -9,6 +9,8 @@ typedef struct sqlite3_stmt sqlite3_stmt;
 enum {
     SQLITE_OK = 0,
     SQLITE_ERROR = 1,
+    SQLITE_BUSY = 5,
+    SQLITE_LOCKED = 6,
     SQLITE_CORRUPT = 11,
     SQLITE_SCHEMA = 17,
     SQLITE_MISMATCH = 20,

@@ -3,7 +3,7 @@
  * One SQLite file, <cache>/tune.db (or --db), with one table of trials. The key of a trial is the task (bed.h): operator, sizes, mask (of a
  * large one: pattern, density, fill), types, target, machine, version. Its other columns say which implement ran, at which point, by which code
  * (a digest of its text: an edited kernel is never judged by old times), and what came of it. Who won a task is a query: its
- * first trial. Safe with several processes (WAL, busy timeout); a file of ours that is corrupted, or of an older schema, is set
+ * first trial. Safe with several processes (WAL); for a lock that another one holds a process waits a second in all, and then does without the file. A file of ours that is corrupted, or of an older schema, is set
  * aside, one that is not ours is left alone and memory is used, all with a note and never an error: the memory is a help, not a
  * need. Without a cache folder, or without SQLite, which is loaded when it is there (sqlite.h), it lives in memory.
  *

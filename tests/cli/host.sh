@@ -5,6 +5,11 @@
 
 run 0 "a model" zoo mlp --prune 4x1:0.9 -o mlp.onnx
 
+# ------------------------------------------------------------------ times that cannot be kept
+echo "not a database" > notes.txt
+run 0 "a file that is no database is none" compile mlp.onnx -q --db notes.txt -o slow.sparta
+has err "note: tune: ./notes.txt: file is not a database; records live in memory" "that times are not kept is told even with -q"
+
 # ------------------------------------------------------------------ portable code that nobody asked for
 printf '#!/bin/sh\ncase "$*" in *--version*) echo bad 1.0;; *) echo "error: no disk today" >&2; exit 1;; esac\n' > badcc
 chmod +x badcc

@@ -195,6 +195,41 @@ static void what_ran_counts(void **state)
 
 /* ------------------------------------------------------------------ at once */
 
+/* Another process holds the file and does not let go: the first to come waits a second, and whoever comes next does not; all of them remember
+ * in memory, and say so in any case. One that is locked out on its way goes on in memory as well. */
+static void locks_of_others_cost_a_second(void **state)
+{
+    place *p = *state;
+    sqlite3 *sql;
+    fill(p, 3);
+    sp_tune_db *open = open_db(p->cx, NULL);
+    assert_null(sp_sqlite_problem());
+    assert_int_equal(sp_sqlite.open_v2(p->file, &sql, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sp_sqlite.exec(sql, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    double took[4], start = sp_now();
+    for (size_t i = 0; i < SP_COUNT(took); i++, start = sp_now()) {
+        sp_tune_db *db = open_db(p->cx, NULL);
+        add(db, "k", "dense", "", 5);
+        assert_int_equal(count(db, "k"), 1);
+        sp_tune_close(db);
+        took[i] = sp_now() - start;
+    }
+    assert_true(took[0] > took[1] + took[2] + took[3]);
+    add(open, "k", "dense", "", 5);
+    add(open, "k", "strip4", "", 4);
+    assert_int_equal(count(open, "k"), 2);
+    assert_true(took[0] > sp_now() - start);
+    assert_non_null(strstr(sp_warnings(p->cx), "another process holds its lock; records live in memory"));
+    assert_null(strstr(sp_warnings(p->cx), "lost"));
+    sp_tune_close(open);
+    sp_sqlite.close(sql);
+    open = open_db(p->cx, NULL); /* and is read again when it is free */
+    assert_int_equal(count(open, "key 1"), 1);
+    assert_int_equal(count(open, "k"), 0);
+    sp_tune_close(open);
+    assert_int_equal(sp_ctx_memory(p->cx), 0);
+}
+
 static void processes_write_at_once(void **state)
 {
     place *p = *state;
@@ -328,11 +363,17 @@ int main(void)
 {
     unsetenv("SPARTA_CACHE");
     const struct CMUnitTest tests[] = {
-        TEST(damaged_files_are_set_aside),    TEST(flipped_bytes_never_crash),
-        TEST(files_of_others_are_left_alone), TEST(later_versions_are_left_alone),
-        TEST(earlier_versions_are_set_aside), TEST(what_ran_counts),
-        TEST(processes_write_at_once),        TEST(killed_writers_do_no_harm),
+        TEST(damaged_files_are_set_aside),
+        TEST(flipped_bytes_never_crash),
+        TEST(files_of_others_are_left_alone),
+        TEST(later_versions_are_left_alone),
+        TEST(earlier_versions_are_set_aside),
+        TEST(what_ran_counts),
+        TEST(processes_write_at_once),
+        TEST(killed_writers_do_no_harm),
         TEST(full_disks_do_no_harm),
+        /* Last: no second is left after it. */
+        TEST(locks_of_others_cost_a_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
