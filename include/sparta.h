@@ -760,7 +760,8 @@ SPARTA_API void sparta_package_output_type(const sparta_package *package, int i,
 /* What whoever runs it should know, "" when there is nothing: kernels that are slow portable C, because the compiler did not make
  * them when the model was compiled, and why. */
 SPARTA_API const char *sparta_package_note(const sparta_package *package);
-/* Digests of all weights against the file: E_FORMAT names the first that differs. Opening checks everything else. */
+/* Every byte of the file: digests of sections and weights, padding that is 0, nothing behind the end. E_FORMAT names the first that differs.
+ * Opening compares all digests but those of weights. */
 SPARTA_API SPARTA_MUST sparta_status sparta_package_check(sparta_ctx *cx, const sparta_package *package);
 
 SPARTA_API SPARTA_MUST sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package,

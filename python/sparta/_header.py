@@ -15,6 +15,18 @@ _PLAIN = {
 }  # fmt: skip
 
 
+def whole(value):
+    """C ends a text at its first zero byte: what stands behind it would be cut without a word."""
+    if type(value) is bytes and b"\0" in value:
+        raise ValueError(f"a text with a zero byte at {value.index(0)}, where it would be cut: {value[:80]!r}")
+    return value
+
+
+class _WithTexts(c.Structure):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, whole(value))
+
+
 class Header:
     """types[name]: a ctypes type or an enum's class; functions[name]: (result, [argument types])."""
 
@@ -71,7 +83,8 @@ class Header:
 
     def _struct(self, name, body):
         fields = [f for d in self._declarations(body + ";") if d for f in self._fields(d)]
-        self.types[name] = type(name, (c.Structure,), {"_fields_": fields})
+        base = _WithTexts if any(kind is c.c_char_p for _, kind in fields) else c.Structure
+        self.types[name] = type(name, (base,), {"_fields_": fields})
 
     @staticmethod
     def _split(text):

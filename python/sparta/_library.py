@@ -10,7 +10,7 @@ import os
 import threading
 import weakref
 
-from ._header import Header
+from ._header import Header, whole
 
 Path = str | os.PathLike[str]  # of a file, wherever one is taken
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -89,7 +89,7 @@ def new(name, **fields):
 
 
 def text(value):
-    return os.fsencode(value) if isinstance(value, (str, os.PathLike)) else value
+    return whole(os.fsencode(value)) if isinstance(value, (str, os.PathLike)) else value
 
 
 def string(value):

@@ -26,7 +26,7 @@ def _dims(dims):
 
 
 def _texts(texts):
-    texts = [os.fsencode(t) for t in texts]
+    texts = [text(t) for t in texts]
     return (c.c_char_p * (len(texts) + 1))(*texts, None) if texts else None
 
 

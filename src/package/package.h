@@ -10,6 +10,7 @@
  *   | weights  64-byte aligned arrays, mapped not copied           |  digest each, checked by verify; indices when they are first used
  *   | tables   weights (name, dtype, dims, format, where), kernels |  digest checked on opening
  *   +--------------------------------------------------------------+
+ *   Between them lies padding, which verify and `inspect --check` hold to be 0 (check.c): every byte of the file counts.
  *
  * A package is trusted like an executable: sessions run its code; opening and inspecting do not. Digests find damage, they
  * are no signature. What is checked is what is used: header, plan, tables and code are copied out of the file before they are
@@ -70,8 +71,9 @@ typedef struct sp_kernel {
     sp_kernel_code *code;
 } sp_kernel;
 
-typedef struct sp_array_digest { /* what the file says of one array of weights */
-    const char *weight;
+typedef struct sp_array_digest { /* what the file says of one array of weights, or of a section */
+    const char *name;            /* of the weight, or of the section */
+    bool section;
     const uint8_t *bytes; /* in the mapping */
     size_t size;
     uint8_t digest[32];
@@ -104,7 +106,7 @@ struct sparta_package {
     bool borrowed;    /* `file` is the caller's memory */
     size_t bytes;     /* of the file */
     int n_digests;
-    sp_array_digest *digest; /* of the arrays in the file */
+    sp_array_digest *digest; /* of the sections and arrays in the file */
     const char *note;        /* what its user should know; NULL: nothing */
     /* Of one that was just compiled, for its report; 0 of one that was opened: elements of weights before propagation and after it, and
      * weights that were not 0 and that masks removed. */

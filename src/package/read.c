@@ -58,9 +58,25 @@ static sparta_status read_header(reader *r)
     return SPARTA_OK;
 }
 
+/* For sparta_package_check. */
+static sparta_status keep_digest(reader *r, const sp_array_digest *d)
+{
+    if (r->p->n_digests == r->digests) {
+        const int more = r->digests * 2 + 64;
+        sp_array_digest *all = sp_arena_array(r->p->arena, (size_t)more, sizeof *all);
+        SP_NEED(r->cx, all);
+        if (r->digests) memcpy(all, r->p->digest, (size_t)r->digests * sizeof *all);
+        r->p->digest = all;
+        r->digests = more;
+    }
+    r->p->digest[r->p->n_digests++] = *d;
+    return SPARTA_OK;
+}
+
 static sparta_status read_section(reader *r, int which, const char *name)
 {
     const disk_section *s = &r->header.section[which];
+    sp_array_digest d = {name, true, r->p->file.data + s->offset, s->size, {0}};
     uint8_t digest[32];
     r->section[which] = sp_arena_bytes(r->p->arena, (const char *)r->p->file.data + s->offset, s->size);
     SP_NEED(r->cx, r->section[which]);
@@ -69,7 +85,12 @@ static sparta_status read_section(reader *r, int which, const char *name)
         return sp_fail(r->cx, SPARTA_E_FORMAT,
                        "%s: the digest of its %s does not fit; the file is damaged, compile it again",
                        r->path, name);
-    return SPARTA_OK;
+    if (which != DISK_CODE && s->size && memchr(r->section[which], 0, s->size))
+        return sp_fail(r->cx, SPARTA_E_FORMAT,
+                       "%s: a zero byte stands in the text of its %s; the file is damaged, compile it again",
+                       r->path, name);
+    memcpy(d.digest, digest, sizeof digest);
+    return keep_digest(r, &d);
 }
 
 /* ------------------------------------------------------------------ words of the tables */
@@ -145,7 +166,7 @@ static sparta_status read_dims(reader *r, int *rank, int64_t *dim)
 static sparta_status read_digest(reader *r, const char *weight, const uint8_t *bytes, size_t size)
 {
     char hex[80], pair[3] = {0}, *stop;
-    sp_array_digest d = {weight, bytes, size, {0}};
+    sp_array_digest d = {weight, false, bytes, size, {0}};
     SP_TRY(read_word(r, hex, sizeof hex));
     if (strlen(hex) != 64) return bad(r, "a digest is missing in its tables");
     for (int i = 0; i < 32; i++) {
@@ -153,16 +174,7 @@ static sparta_status read_digest(reader *r, const char *weight, const uint8_t *b
         d.digest[i] = (uint8_t)strtol(pair, &stop, 16);
         if (*stop) return bad(r, "a digest is no number in its tables");
     }
-    if (r->p->n_digests == r->digests) {
-        const int more = r->digests * 2 + 64;
-        sp_array_digest *all = sp_arena_array(r->p->arena, (size_t)more, sizeof *all);
-        SP_NEED(r->cx, all);
-        if (r->digests) memcpy(all, r->p->digest, (size_t)r->digests * sizeof *all);
-        r->p->digest = all;
-        r->digests = more;
-    }
-    r->p->digest[r->p->n_digests++] = d;
-    return SPARTA_OK;
+    return keep_digest(r, &d);
 }
 
 /* dtype count offset size sha256 -> a 1-D view into the mapping */
@@ -486,19 +498,4 @@ sparta_status sparta_package_open_memory(sparta_ctx *cx, const void *bytes, size
     reader r = {.cx = cx, .path = "package in memory"};
     SP_TRY(sp_package_create(cx, &r.p));
     return end(&r, take_bytes(&r, bytes, size), out);
-}
-
-sparta_status sparta_package_check(sparta_ctx *cx, const sparta_package *p)
-{
-    for (int i = 0; i < p->n_digests; i++) {
-        const sp_array_digest *d = &p->digest[i];
-        uint8_t digest[32];
-        SP_TRY(sp_check_cancel(cx));
-        sp_sha256_of(d->bytes, d->size, digest);
-        if (memcmp(digest, d->digest, 32))
-            return sp_fail(cx, SPARTA_E_FORMAT,
-                           "weight '%s': its digest does not fit; the file is damaged, compile it again",
-                           d->weight);
-    }
-    return SPARTA_OK;
 }

@@ -44,13 +44,35 @@ static const sp_prune_spec *spec_of(const job *j, int i)
 }
 
 /* ------------------------------------------------------------------ data */
+/* An array of another type or rank is said so here, by its name, not by the layer that would meet it first. */
+static sparta_status check_array(const job *j, const sp_value *v, const sparta_tensor *t)
+{
+    int64_t size;
+    if (t->dtype != v->dtype)
+        return sp_fail(j->cx, SPARTA_E_DTYPE,
+                       "prune: %s: array '%.200s' is %s and the model's input is %s; convert it", j->r->data,
+                       v->name, sparta_dtype_name(t->dtype), sparta_dtype_name(v->dtype));
+    if (t->rank != v->dims.rank)
+        return sp_fail(
+            j->cx, SPARTA_E_SHAPE,
+            "prune: %s: array '%.200s' has %d dimensions and the model's input has %d; items lie along "
+            "the first",
+            j->r->data, v->name, t->rank, v->dims.rank);
+    for (int d = 0; d < t->rank; d++)
+        if (sp_expr_is_const(v->dims.dim[d], &size) && size != t->dim[d])
+            return sp_fail(j->cx, SPARTA_E_SHAPE,
+                           "prune: %s: dimension %d of array '%.200s' is %lld and the model's is %lld",
+                           j->r->data, d, v->name, (long long)t->dim[d], (long long)size);
+    return SPARTA_OK;
+}
+
 static sparta_status find_input(job *j, int i)
 {
     const char *name = j->g->input[i]->name;
     for (int k = 0; k < j->data.n; k++)
         if (!strcmp(j->data.entry[k].name, name)) {
             j->given[i] = (sparta_named_tensor){name, j->data.entry[k].tensor};
-            return SPARTA_OK;
+            return check_array(j, j->g->input[i], &j->data.entry[k].tensor);
         }
     return sp_fail(j->cx, SPARTA_E_USAGE, "prune: %s: has no array for input '%.200s' of the model",
                    j->r->data, name);

@@ -115,8 +115,8 @@ static sparta_status find(const reader *r, const char *name, int kind, sparta_te
 /* "[batch,128,768] i8 f16" comes apart. */
 static sparta_status split_text(const reader *r, const sparta_tensor *t, sparta_tesa_facts *f)
 {
-    const bool is_text =
-        t->dtype == SPARTA_U8 && t->rank == 1 && t->dim[0] <= LONGEST_TEXT && sp_tensor_contiguous(t);
+    const bool is_text = t->dtype == SPARTA_U8 && t->rank == 1 && t->dim[0] <= LONGEST_TEXT &&
+                         sp_tensor_contiguous(t) && !(t->dim[0] && memchr(t->data, 0, (size_t)t->dim[0]));
     char *text = is_text ? sp_arena_bytes(r->f.arena, t->data, (size_t)t->dim[0]) : NULL;
     if (is_text) SP_NEED(r->cx, text);
     const char *end = text ? strchr(text, ']') : NULL;

@@ -11,6 +11,13 @@ with zipfile.ZipFile("calib.npz", "w") as z:
     z.write("data/x.npy", "x.npy")
 with zipfile.ZipFile("other.npz", "w") as z:
     z.write("data/x.npy", "y.npy")
+header = lambda kind, shape: (b"\x93NUMPY\1\0\x76\0" + f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode()).ljust(127) + b"\n"
+for name, kind, shape, size in (("f64", "<f8", (2, 64), 8), ("i64", "<i8", (2, 64), 8), ("rank", "<f4", (2, 8, 8), 4), ("wide", "<f4", (2, 65), 4)):
+    n = size
+    for d in shape:
+        n *= d
+    with zipfile.ZipFile(name + ".npz", "w") as z:
+        z.writestr("x.npy", header(kind, shape) + bytes(n))
 PY
 run 0 "by magnitude" prune m.onnx --pattern 4x1:0.5 -o a.onnx --json
 json "d['schema'] == 'sparta.prune/1' and d['pruned'] == 3 and abs(d['sparsity'] - 0.5) < 0.01" "half goes"
@@ -64,6 +71,13 @@ refuse "nothing to keep" prune m.onnx --pattern 2:4 --keep "conv*" -o x.onnx
 refuse "everything is kept" prune m.onnx --pattern 2:4 --keep "*" -o x.onnx
 refuse "nothing would be left" prune m.onnx --pattern 4x1:1 -o x.onnx
 refuse "data of another model" prune m.onnx --pattern 2:4 --method wanda --data other.npz -o x.onnx
+for method in magnitude wanda sparsegpt; do # said of the array, by its type or shape, whoever would meet it first
+    for wrong in "f64 is f64 and the model's input is f32" "i64 is i64 and the model's input is f32" \
+        "rank has 3 dimensions and the model's input has 2" "wide dimension 1 of array 'x' is 65 and the model's is 64"; do
+        run 1 "$method: data that is ${wrong%% *}" prune m.onnx --pattern 2:4 --method $method --data ${wrong%% *}.npz -o x.onnx
+        has err "${wrong#* }" "it says so"; has err "${wrong%% *}.npz" "and names the file"; gone x.onnx "nothing is written"
+    done
+done
 run 1 "data that is none" prune m.onnx --pattern 2:4 --method wanda --data m.onnx -o x.onnx; gone x.onnx "nothing is written"
 run 1 "no such model" prune nothing.onnx --pattern 2:4 -o x.onnx
 finish

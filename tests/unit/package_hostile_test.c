@@ -1,6 +1,7 @@
 /* Packages that are damaged or made by an enemy: refused, or valid; never a crash. */
 #include "models.h"
 #include "package_damage.h"
+#include "today.h"
 #include <fcntl.h>
 
 static uint8_t *image; /* a small valid package without machine code, for changing and signing again */
@@ -153,11 +154,11 @@ static void flipped_weights(void **state)
     uint8_t *bad = copied();
     for (int i = 0; i < good->n_digests; i++) {
         const sp_array_digest *d = &good->digest[i];
-        if (!d->size) continue;
+        if (!d->size || d->section) continue;
         const size_t at = (size_t)(d->bytes - good->file.data) + d->size / 2;
         char name[64];
         bad[at] ^= 4;
-        snprintf(name, sizeof name, "weight '%s'", d->weight);
+        snprintf(name, sizeof name, "weight '%s'", d->name);
         ok(open_bytes(bad, image_size, &p));
         fails(SPARTA_E_FORMAT, sparta_package_check(cx, p));
         sparta_package_close(p);
@@ -166,6 +167,60 @@ static void flipped_weights(void **state)
     }
     sp_free(cx, bad);
     sparta_package_close(good);
+}
+
+/* Every byte is opened or checked by one of the two: what no digest covers is padding, and 0. Of the text, most of the file, a share a day. */
+static void every_byte(void **state)
+{
+    (void)state;
+    int padding = 0;
+    uint8_t *bad = copied();
+    for (size_t i = 0; i < image_size; i++) {
+        sparta_package *p = NULL;
+        const bool text = i - header.section[DISK_SOURCE].offset < header.section[DISK_SOURCE].size;
+        if (text && !todays(i, 64)) continue;
+        bad[i] ^= (uint8_t)(1u << i % 8);
+        sparta_status s = sparta_package_open_memory(cx, bad, image_size, &p);
+        if (s == SPARTA_OK) s = sparta_package_check(cx, p);
+        if (s != SPARTA_E_FORMAT) fail_msg("byte %zu: %s", i, sparta_status_name(s));
+        padding += strstr(sparta_message(cx), "padding") != NULL;
+        sparta_package_close(p);
+        bad[i] = image[i];
+    }
+    assert_true(padding > 100);
+    sp_free(cx, bad);
+}
+
+/* Zeros or not: a file ends where the package does. */
+static void more_behind(void **state)
+{
+    (void)state;
+    sparta_package *p = NULL;
+    uint8_t *more = sp_alloc(cx, image_size + 1);
+    memcpy(more, image, image_size);
+    more[image_size] = 0;
+    ok(open_bytes(more, image_size + 1, &p));
+    fails(SPARTA_E_FORMAT, sparta_package_check(cx, p));
+    says("behind the end");
+    sparta_package_close(p);
+    sp_free(cx, more);
+}
+
+/* Texts are read up to their end, which is not the first zero byte: signed by somebody who knows how, they are refused as well. */
+static void zero_in_texts(void **state)
+{
+    (void)state;
+    static const int texts[] = {DISK_PLAN, DISK_TABLES, DISK_SOURCE};
+    for (size_t i = 0; i < SP_COUNT(texts); i++) {
+        const disk_section *s = &header.section[texts[i]];
+        if (!s->size) continue;
+        uint8_t *bad = copied();
+        bad[s->offset + s->size - 1] = 0;
+        sign(bad, image_size);
+        refused(bad, image_size, "a zero byte in section", texts[i]);
+        says("zero byte");
+        sp_free(cx, bad);
+    }
 }
 
 static void other_version(void **state)
@@ -287,8 +342,8 @@ static void signed_coordinates(void **state)
     int opened = 0, tried = 0;
     for (int i = 0; i < good->n_digests; i++) {
         const sp_array_digest *d = &good->digest[i];
-        if (d->size > 200 || !strchr("acd", *d->weight) || d->weight[1]) continue;
-        for (size_t k = 0; k < d->size; k += *d->weight == 'a' ? 1 : 3)
+        if (d->size > 200 || d->section || !strchr("acd", *d->name) || d->name[1]) continue;
+        for (size_t k = 0; k < d->size; k += *d->name == 'a' ? 1 : 3)
             for (int v = 0; v < 3; v++) {
                 const size_t at = (size_t)(d->bytes - good->file.data) + k;
                 bad[at] = (uint8_t)(v == 0 ? 255 : v == 1 ? image[at] + 1 : image[at] ^ 0x80);
@@ -552,6 +607,8 @@ int main(void)
         cmocka_unit_test(signed_tables),   cmocka_unit_test(signed_plan),
         cmocka_unit_test(signed_header),   cmocka_unit_test(signed_coordinates),
         cmocka_unit_test(wrong_tables),    cmocka_unit_test(wrong_plans),
+        cmocka_unit_test(every_byte),      cmocka_unit_test(more_behind),
+        cmocka_unit_test(zero_in_texts),
     };
     return cmocka_run_group_tests(tests, make_image, drop_image);
 }
