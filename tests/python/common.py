@@ -79,6 +79,19 @@ class Result:
         return f"exit {self.code} after {self.seconds:.1f} s, stdout {self.out[-300:]!r}, stderr {self.err[-600:]!r}"
 
 
+def busy_of(pid):
+    """Seconds of the processor that a running process has had, with children that ended."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        ticks = file.read().rsplit(")", 1)[1].split()[11:15]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+def children_busy():
+    """That of all children which ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def sparta(*words, env=None, timeout=120, prepare=None):
     """Runs the program; never raises for what the program does. Its peak memory is measured too."""
     begin = time.monotonic()

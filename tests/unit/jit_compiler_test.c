@@ -121,19 +121,32 @@ static void compiler_that_writes_without_end(void **state)
     sparta_ctx_free(cx);
 }
 
+static long lines_in(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    long n = 0;
+    assert_non_null(f);
+    for (int c; (c = getc(f)) != EOF;) n += c == '\n';
+    fclose(f);
+    return n;
+}
+
 static void hanging_compilers(void **state)
 {
     place *p = *state;
-    char path[128];
-    double start = sp_now();
+    char path[128], body[256];
+    const double start = sp_now();
     setenv("SPARTA_CC_TIMEOUT", "1", 1);
-    sparta_ctx *cx = with_script(p, "hangs", "sleep 100");
+    snprintf(body, sizeof body, "echo called >> '%s/calls'; sleep 100", p->root);
+    sparta_ctx *cx = with_script(p, "hangs", body);
     refused(cx, adds, "took longer than 1 s");
-    double first = sp_now() - start;
-    assert_true(first >= 0.9 && first < 10);
-    start = sp_now();
+    const double first = sp_now() - start;
+    assert_true(first >= 0.9 && first < 80); /* it did not end by itself */
+    snprintf(path, sizeof path, "%s/calls", p->root);
+    const long calls = lines_in(path);
+    assert_true(calls > 0);
     refused(cx, subs, "hung before"); /* a model has many kernels: one wait is enough */
-    assert_true(sp_now() - start < 0.9);
+    assert_int_equal(lines_in(path), calls);
     sparta_ctx_free(cx);
     snprintf(path, sizeof path, "%s/mute", p->root);
     write_script(path, "sleep 100");
@@ -178,7 +191,7 @@ static void several_fail_as_one(void **state)
     refused(cx, subs, "hung before");
     assert_null(strchr(sparta_notes(cx), '\n'));
     assert_int_equal(sp_jit_get_all(cx, SP_TARGET_PORTABLE, 3, text, o), SPARTA_OK);
-    assert_true(sp_now() - start < 10);
+    assert_true(sp_now() - start < 80); /* none ended by itself */
     unsetenv("SPARTA_CC_TIMEOUT");
     assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
@@ -294,7 +307,7 @@ static void cancelled_while_compiling(void **state)
     double start = sp_now();
     assert_int_equal(pthread_create(&thread, NULL, cancel_soon, cx), 0);
     assert_int_equal(sp_jit_get(cx, SP_TARGET_PORTABLE, adds, &o, NULL), SPARTA_E_CANCELLED);
-    assert_true(sp_now() - start < 20);
+    assert_true(sp_now() - start < 80); /* it did not end by itself */
     pthread_join(thread, NULL);
     assert_null(o);
     assert_int_equal(sp_ctx_memory(cx), 0);

