@@ -40,7 +40,10 @@ typedef struct watching {
 /* Each element moves by about an ulp; zeros stay. */
 static inline void jiggle(sp_rng *r, const sparta_tensor *t, int64_t n)
 {
-    double ulp = t->dtype == SPARTA_F64 ? 1e-15 : t->dtype == SPARTA_F32 ? 1e-7 : 1e-3;
+    double ulp = t->dtype == SPARTA_F64    ? 1e-15
+                 : t->dtype == SPARTA_F32  ? 1e-7
+                 : t->dtype == SPARTA_BF16 ? 8e-3
+                                           : 1e-3;
     for (int64_t i = 0; sp_dtype_is_float(t->dtype) && i < n; i++)
         sp_element_set(t->dtype, t->data, i,
                        sp_element_get(t->dtype, t->data, i) * (1 + ulp * (sp_rng_uniform(r) * 4 - 2)));
