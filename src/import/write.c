@@ -334,7 +334,7 @@ static sparta_status put_structure(writing *w)
                            g->output[i]->name);
         put_info(&w->structure, GRAPH_OUTPUT, g->output[i]);
     }
-    for (int i = 0; i < g->n_nodes; i++) SP_TRY(sp_onnx_put_node(&w->structure, g, g->node[i]));
+    SP_TRY(sp_onnx_put_nodes(&w->structure, g));
     return w->structure.status;
 }
 

@@ -11,7 +11,8 @@ typedef struct sp_onnx_versions {
     int opset, ir;
 } sp_onnx_versions;
 sp_onnx_versions sp_onnx_versions_of(const sp_graph *g);
-/* write_node.c: a node as one or more NodeProtos appended to a GraphProto. */
-sparta_status sp_onnx_put_node(sp_text *graph, const sp_graph *g, const sp_node *n) SP_MUST;
+/* write_node.c: all nodes, each as one or more NodeProtos, appended to a GraphProto. No two have one name: a module that calls ReLU twice
+ * gives both its path, and onnxruntime refuses such a file. */
+sparta_status sp_onnx_put_nodes(sp_text *graph, const sp_graph *g) SP_MUST;
 
 #endif

@@ -1,6 +1,8 @@
 /* write_node.c: nodes as NodeProtos. ONNX operators are written as they are, the fused Linear as its pieces:
  *
  *     x, w -> [Transpose w] -> MatMul -> a node for each word of its epilogue
+ *
+ * A name that an earlier node has gets a number: layers.0, layers.0.2, ...
  */
 #include "import/write.h"
 #include "builtin/epilogue.h"
@@ -31,6 +33,38 @@ static void put_attribute(sp_text *node, const sp_attr *a)
     sp_text_free(&m);
 }
 
+/* ------------------------------------------------------------------ names */
+
+typedef struct nodes {
+    sp_text *graph;
+    const sp_graph *g;
+    sp_map *names; /* of nodes -> how many were given away of it; 0: none yet */
+} nodes;
+
+/* Names that the graph has stay with the first node that has them. */
+static sparta_status collect_names(nodes *to)
+{
+    for (int i = 0; i < to->g->n_nodes; i++)
+        if (*to->g->node[i]->name) SP_TRY(sp_map_put(to->names, to->g->node[i]->name, 0));
+    return SPARTA_OK;
+}
+
+/* The name, or one made of it that no other node has. */
+static sparta_status unique(nodes *to, const char *name, sp_text *out)
+{
+    int64_t given = 0;
+    sp_map_get(to->names, name, &given);
+    sp_text_printf(out, "%s", name);
+    while (given) {
+        out->size = 0;
+        sp_text_printf(out, "%s.%ld", name, (long)++given);
+        if (out->status != SPARTA_OK || !sp_map_get(to->names, sp_text_str(out), NULL)) break;
+    }
+    SP_TRY(out->status);
+    if (given) SP_TRY(sp_map_put(to->names, sp_text_str(out), 1));
+    return sp_map_put(to->names, name, SP_MAX(given, 1));
+}
+
 /* One NodeProto, by names: "" is an absent input. */
 typedef struct plain {
     const char *op, *name;
@@ -39,24 +73,35 @@ typedef struct plain {
     const sp_attrs *attrs; /* NULL: none */
 } plain;
 
-static void put_plain(sp_text *graph, const plain *p)
+static sparta_status put_name(nodes *to, const char *wanted, sp_text *node)
 {
+    sp_text name;
+    sp_text_init(&name, node->cx);
+    const sparta_status status = unique(to, wanted, &name);
+    if (status == SPARTA_OK) sp_wire_put_string(node, NODE_NAME, sp_text_str(&name));
+    sp_text_free(&name);
+    return status;
+}
+
+static sparta_status put_plain(nodes *to, const plain *p)
+{
+    sparta_status status = SPARTA_OK;
     sp_text m;
-    sp_text_init(&m, graph->cx);
+    sp_text_init(&m, to->graph->cx);
     for (int i = 0; i < p->n_in; i++) sp_wire_put_string(&m, NODE_INPUT, p->in[i]);
     for (int i = 0; i < p->n_out; i++) sp_wire_put_string(&m, NODE_OUTPUT, p->out[i]);
-    if (*p->name) sp_wire_put_string(&m, NODE_NAME, p->name);
+    if (*p->name) status = put_name(to, p->name, &m);
     sp_wire_put_string(&m, NODE_OP, p->op);
     for (int i = 0; p->attrs && i < p->attrs->n; i++) put_attribute(&m, &p->attrs->attr[i]);
-    sp_wire_put_message(graph, GRAPH_NODE, &m);
+    sp_wire_put_message(to->graph, GRAPH_NODE, &m);
     sp_text_free(&m);
+    return status;
 }
 
 /* ------------------------------------------------------------------ Linear */
 
 typedef struct linear {
-    sp_text *graph;
-    const sp_graph *g;
+    nodes *to;
     sp_arena *a;
     const char *result; /* the name of the node's output */
     const char *name;
@@ -68,7 +113,7 @@ typedef struct linear {
 static const char *part_name(const linear *l, const char *op)
 {
     const char *name = sp_arena_printf(l->a, "%s/%s", l->result, op);
-    for (int i = 2; name && sp_graph_find(l->g, name); i++)
+    for (int i = 2; name && sp_graph_find(l->to->g, name); i++)
         name = sp_arena_printf(l->a, "%s/%s.%d", l->result, op, i);
     return name;
 }
@@ -79,10 +124,10 @@ static sparta_status step(linear *l, const char *op, const char *part, const cha
 {
     const char *in[] = {l->now, other};
     const char *out = --l->left ? part_name(l, part) : l->result;
-    SP_NEED(l->graph->cx, out);
+    SP_NEED(l->to->graph->cx, out);
     const char *name = sp_arena_printf(l->a, "%s/%s", l->name, part);
-    SP_NEED(l->graph->cx, name);
-    put_plain(l->graph, &(plain){op, name, other ? 2 : 1, 1, in, &out, attrs});
+    SP_NEED(l->to->graph->cx, name);
+    SP_TRY(put_plain(l->to, &(plain){op, name, other ? 2 : 1, 1, in, &out, attrs}));
     l->now = out;
     return SPARTA_OK;
 }
@@ -103,8 +148,8 @@ static sparta_status transpose_weight(linear *l, const char **w)
     const sp_attr perm = {.name = "perm", .kind = SP_ATTR_INTS, .n = 2, .ints = order};
     const sp_attrs attrs = {1, &perm};
     const char *out = part_name(l, "Transpose");
-    SP_NEED(l->graph->cx, out);
-    put_plain(l->graph, &(plain){"Transpose", "", 1, 1, w, &out, &attrs});
+    SP_NEED(l->to->graph->cx, out);
+    SP_TRY(put_plain(l->to, &(plain){"Transpose", "", 1, 1, w, &out, &attrs}));
     *w = out;
     return SPARTA_OK;
 }
@@ -114,7 +159,8 @@ static sparta_status put_linear(linear *l, const sp_node *n)
     const char *w = n->in[1]->name;
     sp_words words;
     const char *problem = sp_words_of(&n->attrs, n->n_in > 2 && n->in[2], n->n_in > 3 && n->in[3], &words);
-    if (problem) return sp_fail(l->graph->cx, SPARTA_E_UNSUPPORTED, "Linear '%.200s': %s", l->name, problem);
+    if (problem)
+        return sp_fail(l->to->graph->cx, SPARTA_E_UNSUPPORTED, "Linear '%.200s': %s", l->name, problem);
     l->now = n->in[0]->name;
     l->left = 1 + words.n;
     if (sp_attr_int(&n->attrs, "transposed", 0)) SP_TRY(transpose_weight(l, &w));
@@ -125,30 +171,39 @@ static sparta_status put_linear(linear *l, const sp_node *n)
 
 /* ------------------------------------------------------------------ any node */
 
-static sparta_status put_onnx(sp_text *graph, sp_arena *a, const sp_node *n)
+static sparta_status put_onnx(nodes *to, sp_arena *a, const sp_node *n)
 {
     const char **names = sp_arena_array(a, (size_t)n->n_in + (size_t)n->n_out, sizeof *names);
-    SP_NEED(graph->cx, names);
+    SP_NEED(to->graph->cx, names);
     for (int i = 0; i < n->n_in; i++) names[i] = n->in[i] ? n->in[i]->name : "";
     for (int i = 0; i < n->n_out; i++) names[n->n_in + i] = n->out[i]->name;
-    put_plain(graph, &(plain){sp_builtin_row(n->op)->name, n->name, n->n_in, n->n_out, names, names + n->n_in,
-                              &n->attrs});
-    return SPARTA_OK;
+    return put_plain(to, &(plain){sp_builtin_row(n->op)->name, n->name, n->n_in, n->n_out, names,
+                                  names + n->n_in, &n->attrs});
 }
 
-sparta_status sp_onnx_put_node(sp_text *graph, const sp_graph *g, const sp_node *n)
+static sparta_status put_node(nodes *to, const sp_node *n)
 {
     const sp_builtin *row = sp_builtin_row(n->op);
     if (*row->domain && n->op != SP_OP_Linear)
-        return sp_fail(graph->cx, SPARTA_E_UNSUPPORTED, "%s '%.200s': ONNX has no such operator; %s",
+        return sp_fail(to->graph->cx, SPARTA_E_UNSUPPORTED, "%s '%.200s': ONNX has no such operator; %s",
                        row->name, n->name,
                        n->op == SP_OP_Sparsify
                            ? "what a schedule sparsifies as the model runs is for packages: leave it out here"
                            : "write the graph before it is fused");
-    sp_arena *a = sp_arena_create(graph->cx);
-    SP_NEED(graph->cx, a);
-    linear l = {.graph = graph, .g = g, .a = a, .result = n->out[0]->name, .name = n->name};
-    sparta_status status = n->op == SP_OP_Linear ? put_linear(&l, n) : put_onnx(graph, a, n);
+    sp_arena *a = sp_arena_create(to->graph->cx);
+    SP_NEED(to->graph->cx, a);
+    linear l = {.to = to, .a = a, .result = n->out[0]->name, .name = n->name};
+    sparta_status status = n->op == SP_OP_Linear ? put_linear(&l, n) : put_onnx(to, a, n);
     sp_arena_free(a);
+    return status;
+}
+
+sparta_status sp_onnx_put_nodes(sp_text *graph, const sp_graph *g)
+{
+    nodes to = {graph, g, sp_map_create(graph->cx)};
+    SP_NEED(graph->cx, to.names);
+    sparta_status status = collect_names(&to);
+    for (int i = 0; i < g->n_nodes && status == SPARTA_OK; i++) status = put_node(&to, g->node[i]);
+    sp_map_free(to.names);
     return status;
 }

@@ -22,6 +22,19 @@ run() {
     timeout 120 "$S" "$@" > out 2> err < /dev/null
     got=$?
     if [ $got = "$want" ]; then good "$name"; else bad "$name (exit $got, not $want)"; fi
+    if [ $got = 0 ]; then keep "$@"; fi
+}
+# keep ARGS...: the ONNX file that they wrote, for finish, under a name that says which run it was
+kept=0
+keep() {
+    before=
+    for word; do
+        case "$before $word" in "-o "*.onnx | "--output "*.onnx)
+            kept=$((kept + 1)) && mkdir -p "written/$kept" && cp "$word" "written/$kept"
+            if [ -f "$word.data" ]; then cp "$word.data" "written/$kept"; fi ;;
+        esac
+        before=$word
+    done
 }
 # has FILE TEXT NAME: FILE contains TEXT
 has() { if grep -qF -- "$2" "$1"; then good "$3"; else bad "$3 (no \"$2\" in $1)"; fi; }
@@ -48,8 +61,20 @@ else
     }
 fi
 
+# What was written is opened and run by onnxruntime, where a Python has it.
+opened() {
+    if [ $kept = 0 ]; then return; fi
+    python=
+    for p in "$root/.venv/bin/python" python3; do
+        if [ -z "$python" ] && "$p" -c "import numpy, onnxruntime" 2> /dev/null; then python=$p; fi
+    done
+    if [ -z "$python" ]; then echo "# no Python with onnxruntime: the $kept ONNX files that were written are not opened"; return; fi
+    if "$python" "$root/tests/written.py" "$T"/written/*/*.onnx > err 2>&1; then good "onnxruntime opens and runs what was written: $(tail -1 err)"; else bad "onnxruntime opens and runs what was written"; fi
+}
+
 # finish: the count, and the exit status 1 when one failed
 finish() {
+    opened
     echo "$passed passed, $failed failed"
     [ $failed = 0 ]
     exit

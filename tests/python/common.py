@@ -22,6 +22,8 @@ FIXTURES = os.path.join(ROOT, "tests/fixtures")
 THREADS = 2
 sys.path[:0] = [os.path.join(ROOT, "python"), os.path.join(ROOT, "tests")]  # `import sparta` is the package of this clone, over build/release; today.py
 
+import written  # noqa: E402  tests/written.py
+
 
 # ---------------------------------------------------------------- counting
 class Tests:
@@ -93,7 +95,7 @@ def children_busy():
 
 
 def sparta(*words, env=None, timeout=120, prepare=None):
-    """Runs the program; never raises for what the program does. Its peak memory is measured too."""
+    """Runs the program; never raises for what the program does, but for an ONNX file that it wrote and onnxruntime does not take. Its peak memory is measured too."""
     begin = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen([SPARTA, *map(str, words)], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -108,8 +110,11 @@ def sparta(*words, env=None, timeout=120, prepare=None):
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
-        return Result(process.returncode, out.read().decode(errors="replace"), err.read().decode(errors="replace"),
-                      time.monotonic() - begin, usage)
+        result = Result(process.returncode, out.read().decode(errors="replace"), err.read().decode(errors="replace"),
+                        time.monotonic() - begin, usage)
+    if result.code == 0:
+        written.after(words)
+    return result
 
 
 def must(*words, **more):

@@ -1,6 +1,7 @@
 """What the tests of the PyTorch door share: counting results, what cannot run here, and asking for errors."""
 
 import os
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -9,6 +10,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 # torch's own bfloat16 product dies where the CPU names AMX and the virtual machine does not let it be used; read at the first product.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 sys.path[:0] = [os.path.join(ROOT, "python"), os.path.join(ROOT, "tests")]  # `import sparta` is the package of this clone, over build/release; today.py
+
+import written  # noqa: E402  tests/written.py
+from sparta import package as _package  # noqa: E402
+
+written.watch(_package)
+
 
 
 class NotRun(Exception):
@@ -47,6 +54,15 @@ class Tests:
             self.failed = 1
         print(f"{self.passed} passed, {self.failed} failed" + (f", {self.skipped} skipped" if self.skipped else ""))
         return 1 if self.failed else 0
+
+
+def program(*words, **more):
+    """Runs the program of this clone; an ONNX file that it writes must be one that onnxruntime takes."""
+    more = {"capture_output": True, "text": True} | more
+    done = subprocess.run([os.path.join(ROOT, "build/release/sparta"), *map(str, words)], check=more.pop("check", False), **more)
+    if done.returncode == 0:
+        written.after(words, more.get("cwd"))
+    return done
 
 
 def need(condition, said):

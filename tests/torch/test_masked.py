@@ -5,7 +5,6 @@ import doctest
 import io
 import os
 import pickle
-import subprocess
 import sys
 
 import numpy as np
@@ -15,14 +14,13 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 from torch.autograd import forward_ad as fwAD
 
-from common import ROOT, Tests, need, refused
+from common import Tests, need, program, refused
 
 import sparta  # common.py says where it is
 from sparta import masked, patterns
 
 tests = Tests()
 torch.manual_seed(0)
-PROGRAM = os.environ.get("SPARTA", os.path.join(ROOT, "build/release/sparta"))
 PATTERNS = ["4x1:0.9", "1x1:0.8", "8x8:0.7", "16x4:0.5", "3x5:0.33", "2:4", "2:4@out", "3:7", "rows:0.5", "cols:0.5", "1x1:0", "1x1:1"]
 
 
@@ -30,7 +28,7 @@ PATTERNS = ["4x1:0.9", "1x1:0.8", "8x8:0.7", "16x4:0.5", "3x5:0.33", "2:4", "2:4
 def zoo(*more):
     path = os.path.join(tests.work.name, "zoo.onnx")
     sizes = ("--dim", "inputs=70", "--dim", "hidden1=33", "--dim", "hidden2=20")
-    subprocess.run([PROGRAM, "zoo", "mlp", "-o", path, *sizes, *more], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    program("zoo", "mlp", "-o", path, *sizes, *more, check=True)
     return {t.name: torch.tensor(numpy_helper.to_array(t)) for t in onnx.load(path).graph.initializer if t.name in ("fc1.weight", "fc2.weight")}
 
 

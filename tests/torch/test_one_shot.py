@@ -6,13 +6,12 @@ import importlib
 import json
 import math
 import os
-import subprocess
 import sys
 
 import torch
 from torch import nn
 
-from common import NotRun, Tests, need, refused
+from common import Tests, need, program, refused
 
 from sparta.masked import Masked
 from sparta.patterns import Pattern
@@ -189,9 +188,6 @@ def in_c(tests):
     import onnx
     from onnx import numpy_helper
 
-    program = os.environ.get("SPARTA")
-    if not program:
-        raise NotRun("SPARTA does not say where the program is")
     x = inputs(64, 512)
     path = lambda name: os.path.join(tests.work.name, name)
     torch.onnx.export(net().eval(), (x,), path("net.onnx"), dynamo=True, verbose=False, input_names=["x"], dynamic_shapes={"input": {0: "batch"}})
@@ -200,11 +196,7 @@ def in_c(tests):
         for method in ("wanda", "sparsegpt"):
             model = net()
             rows = one_shot(model, x, method, pattern)
-            said = subprocess.run(
-                [program, "prune", path("net.onnx"), "--pattern", pattern, "--method", method, "--data", path("calib.npz"), "-o", path("p.onnx"), "--json"],
-                capture_output=True,
-                text=True,
-            )
+            said = program("prune", path("net.onnx"), "--pattern", pattern, "--method", method, "--data", path("calib.npz"), "-o", path("p.onnx"), "--json")
             need(said.returncode == 0, said.stderr)
             errors = [row["error"] for row in json.loads(said.stdout)["layers"] if not row["left"]]
             need(all(abs(a - row["error"]) < 0.01 + 0.02 * a for a, row in zip(errors, rows, strict=True)), f"{method} {pattern}: {errors} {rows}")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import warnings
 
@@ -11,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from common import ROOT, Tests, need, refused
+from common import ROOT, Tests, need, program, refused
 
 import sparta  # common.py says where it is
 
@@ -57,6 +56,22 @@ def agree(name, module, inputs, shapes=None, more=(), kwargs=None):
         for have, expected in zip(got.values(), want):
             close(have, expected)
     return package
+
+
+def in_onnxruntime(name, module, inputs):
+    """What propagate and prune write of the saved program is ONNX that onnxruntime runs, propagate's with eager PyTorch's answer."""
+    import onnxruntime
+
+    path, written = (os.path.join(tests.work.name, name + end) for end in (".pt2", ".onnx"))
+    for words in (("prune", path, "--pattern", "1x1:0.5"), ("propagate", path)):
+        done = program(*words, "-o", written)
+        need(done.returncode == 0 or "nothing to prune" in done.stderr, f"{words[0]}: {done.stderr}")
+    session = onnxruntime.InferenceSession(written, providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    with torch.no_grad():
+        want = leaves(module(*inputs))
+    for have, expected in zip(session.run(None, dict(zip(names, (x.numpy() for x in leaves(inputs))))), want, strict=True):
+        close(have, expected)
 
 
 # ---------------------------------------------------------------- overloads, one by one
@@ -153,6 +168,7 @@ def networks(name):
         if isinstance(m, nn.BatchNorm2d):
             m.running_mean.normal_(), m.running_var.uniform_(0.5, 2)
     agree(name, module, (torch.randn(*size),), ({0: BATCH},), [(torch.randn(5, *size[1:]),), (torch.randn(1, *size[1:]),)])
+    in_onnxruntime(name, module, (torch.randn(2, *size[1:]),))
 
 
 SIZE = dict(vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, max_position_embeddings=64)
@@ -228,6 +244,7 @@ def transformer(name):
     package = agree(name, wrapped, tuple(inputs.values()), (shapes,), [tuple(other.values())])
     products = {l["op"] for l in package.layers}
     need("Attention" in products and "Linear" in products, f"nothing was recognised: {products}")
+    in_onnxruntime(name, wrapped, tuple(other.values()))
 
 
 def turn():
@@ -312,7 +329,7 @@ def named_sizes():
 def verbs():
     module = Named().eval()
     path, work = save("verbs", module, (torch.randn(3, 16),), ({0: BATCH},)), tests.work.name
-    run = lambda *words: subprocess.run([os.path.join(ROOT, "build/release/sparta"), *words], capture_output=True, text=True, cwd=work)
+    run = lambda *words: program(*words, cwd=work)
     told = json.loads(run("inspect", path, "--json").stdout)
     need(told["kind"] == "pt2" and [l["name"] for l in told["layers"]] == ["up", "down"], told)
     for words in (

@@ -149,6 +149,30 @@ static void linear(void **state)
             1);
 }
 
+/* A module that is called twice gives its path to several nodes; in the file each has a name of its own, and the first keeps the path. */
+static void names(void **state)
+{
+    (void)state;
+    const char *head = "graph \"g\"\ninput  x: f32[n,64]\nconst  w: f32[64,32] @\"w\"\n";
+    char text[2000], back[2000];
+    snprintf(text, sizeof text,
+             "%snode   a: f32[n,64] = Relu(x) \"act\"\nnode   b: f32[n,64] = Relu(a) \"act\"\n"
+             "node   c: f32[n,64] = Relu(b) \"act\"\nnode   d: f32[n,64] = Relu(c) \"act.3\"\n"
+             "node   e: f32[n,64] = Relu(d) \"act\"\nnode   f: f32[n,64] = Relu(e) \"L/MatMul\"\n"
+             "node   g: f32[n,32] = sparta::Linear(f, w) {epilogue=\"relu\"} \"L\"\n"
+             "node   h: f32[n,32] = sparta::Linear(b, w) {epilogue=\"relu\"} \"L\"\noutput g\noutput h\n",
+             head);
+    snprintf(back, sizeof back,
+             "%snode   a: ? = Relu(x) \"act\"\nnode   b: ? = Relu(a) \"act.2\"\n"
+             "node   c: ? = Relu(b) \"act.4\"\nnode   d: ? = Relu(c) \"act.3\"\n"
+             "node   e: ? = Relu(d) \"act.5\"\nnode   f: ? = Relu(e) \"L/MatMul\"\n"
+             "node   g/MatMul: ? = MatMul(f, w) \"L/MatMul.2\"\nnode   g: ? = Relu(g/MatMul) \"L/Relu\"\n"
+             "node   h/MatMul: ? = MatMul(b, w) \"L/MatMul.3\"\nnode   h: ? = Relu(h/MatMul) \"L/Relu.2\"\n"
+             "output g\noutput h\n",
+             head);
+    written(text, (uint64_t)2 << 30, back, 1);
+}
+
 static bool lies_in(const sp_mapped *file, const void *data)
 {
     const uint8_t *at = data;
@@ -300,7 +324,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make, unmake)
-        IN_FOLDER(round_trip),     IN_FOLDER(linear),        IN_FOLDER(later_opsets),
+        IN_FOLDER(round_trip),     IN_FOLDER(linear),        IN_FOLDER(names),    IN_FOLDER(later_opsets),
         IN_FOLDER(refused_graphs), IN_FOLDER(out_of_memory), IN_FOLDER(in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
