@@ -25,7 +25,7 @@ from ._format_linear import FormatLinear
 from ._times import Times, machine
 from .masked import MaskedLinear, mask_
 from .nn import OperatorBase, SparseLinear
-from .nn._mask import block_of, choose_blocks, name_of
+from .nn._mask import block_of, choose_blocks, name_of, too_few_zeros
 from .nn._race import race
 
 MARGIN = 0.95  # blocks have to take at most this share of the dense time
@@ -237,6 +237,10 @@ def tune(
         if why:
             config[name] = {"block": "dense", "us": None, "dense_us": None, "reason": f"dense: {why}"}
             continue
+        why = too_few_zeros(mask)
+        if why:
+            config[name] = {"block": "dense", "us": None, "dense_us": None, "reason": why}
+            continue
         tried = ways(mask)[:_most]
         key = _key(mask, met[name], backward_weight)
         times = known.get(key) or {}
@@ -316,7 +320,7 @@ def quicken_(model: nn.Module, example_inputs: Any) -> None:
     known = Times()
     for name, layer in wanted.items():
         layer.train_in(None)
-        if held(model, name, layer) or not met[name] or layer.weight.device.type != "cpu":
+        if held(model, name, layer) or not met[name] or layer.weight.device.type != "cpu" or too_few_zeros(layer.weight_mask):
             continue
         mask = layer.weight_mask
         block = choose(mask)

@@ -226,10 +226,11 @@ static bool pinned(sparta_ctx *cx, const lower_node *ln, const sp_implement *im)
     return same;
 }
 
-/* A library may be missing where the package runs, and ours then takes its place: it must win by more than a little. */
+/* A library may be missing where the package runs, and ours then takes its place: it must win by more than a little. So must what is sparse, or a
+ * difference that is none would make a layer sparse that gains nothing by it. */
 static double weighed(const sp_implement *im, double us)
 {
-    return im->version ? us * 1.05 : us;
+    return us * (im->version ? 1.05 : 1) * (im->sparse ? (1 + LOWER_NOISE) / LOWER_SPARSE : 1);
 }
 
 /* Rows come in the order of the table, simple ones and those that store less first. A later one must win by more than the noise of a

@@ -95,6 +95,7 @@ typedef struct lowering {
 #define LOWER_KEEP    (1 << 28)
 #define LOWER_CONVERT 2   /* times: it also ends a group, and what it touches leaves the cache */
 #define LOWER_NOISE   .02 /* what best times differ by when nothing differs */
+#define LOWER_SPARSE  .97 /* of the dense time: what a sparse row may take at most to be chosen */
 #define LOWER_TOKENS  128 /* tokens that candidates are timed with when there may be many */
 
 /* A task for a node of the graph; free it with sp_implement_task_free. */

@@ -28,6 +28,11 @@ static void dense_won(lower_node *ln, double peak)
         snprintf(out, size,
                  "density %.2f with pattern %s: strips of 4 rows would store %.2f of the dense weight",
                  p->density, p->name, stored);
+    else if (ln->sparse_us <= ln->dense_us)
+        snprintf(out, size,
+                 "density %.2f with pattern %s: sparse would gain less than %.0f %% (%s: %.1f us sparse, "
+                 "%.1f us dense)",
+                 p->density, p->name, 100 * (1 - LOWER_SPARSE), how(ln), ln->sparse_us, ln->dense_us);
     else if (work > 0 && work < ln->sparse_us / 2) /* most of the sparse row's time is not work */
         snprintf(out, size, "n=%ld, k=%ld is too small: %.2f us of %.2f us is work (%s); dense takes %.2f us",
                  (long)t->n, (long)t->k, work, ln->sparse_us, how(ln), ln->dense_us);
@@ -180,6 +185,9 @@ void sp_lower_reason(lower_node *ln, double peak)
                            : "no fast implement takes this layer");
     else if (t->pattern.dense)
         snprintf(ln->reason, sizeof ln->reason, "density 1.00: there are no zeros to skip");
+    else if (sp_implement_dense_weight(t))
+        snprintf(ln->reason, sizeof ln->reason, "%.2g %% zeros: a layer with less than %g %% is dense",
+                 100 * (1 - t->pattern.density), 100 * SP_ZEROS_SHARE);
     else if (t->strict)
         snprintf(ln->reason, sizeof ln->reason, "options.strict: a sparse product would skip 0 x Inf");
     else

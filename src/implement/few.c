@@ -35,7 +35,8 @@ static bool counts(double weights)
 /* One bit an element and the values present: the least that an unstructured weight of middling density takes. */
 static bool match_bitmap(const sp_task *t)
 {
-    return match_dense(t) && !t->strict && (t->asked || !t->pattern.dense) && counts(sp_linear_present(t));
+    return match_dense(t) && !t->strict && (t->asked || !sp_implement_dense_weight(t)) &&
+           counts(sp_linear_present(t));
 }
 
 /* Every 16 inputs cost their expansion, worth about two vectors, whatever is there of them. */
@@ -61,7 +62,7 @@ const sp_implement sp_implement_few_bitmap = {.name = "few_bitmap",
 static bool match_strip16(const sp_task *t)
 {
     return match_dense(t) && !t->strict && t->k < 65536 && counts((double)(t->n / 16 * t->k)) &&
-           (t->asked || (!t->pattern.dense && t->strip16_fill * t->pattern.density < 1));
+           (t->asked || (!sp_implement_dense_weight(t) && t->strip16_fill * t->pattern.density < 1));
 }
 
 static double cost_strip16(const sp_task *t)

@@ -123,6 +123,13 @@ static inline bool sp_implement_few(const sp_task *t)
     return t->tokens > 0 && t->tokens <= SP_FEW_TOKENS;
 }
 
+/* A weight with fewer zeros than this share of it is dense: what skipping them could save is less than times differ by. */
+#define SP_ZEROS_SHARE .01
+static inline bool sp_implement_dense_weight(const sp_task *t)
+{
+    return t->pattern.dense || t->pattern.density > 1 - SP_ZEROS_SHARE;
+}
+
 /* With more than few tokens, inputs of which at least this share is there are not worth listing. */
 #define SP_SKIP_SHARE .3
 /* The same of products of two values that are computed, whatever the tokens. */

@@ -64,7 +64,7 @@ static double ranges_of(const sp_task *t)
 static bool match_strip4(const sp_task *t)
 {
     return sp_linear_match(t) && !t->strict &&
-           (t->asked || (!t->pattern.dense && t->strip_fill * t->pattern.density < 1));
+           (t->asked || (!sp_implement_dense_weight(t) && t->strip_fill * t->pattern.density < 1));
 }
 
 /* Blocks cost a load of their coordinate; strips a prologue and an epilogue worth about 12 blocks. */
@@ -96,7 +96,8 @@ static bool match_quads(const sp_task *t)
     enum { FEW_RANGES = 1024, LONGEST = 512 };
     const bool whole = t->strip_fill <= 1;
     return sp_linear_match(t) && !t->strict &&
-           (t->asked || (!t->pattern.dense && (!whole || (t->k > FEW_RANGES && range_of(t) == LONGEST))));
+           (t->asked ||
+            (!sp_implement_dense_weight(t) && (!whole || (t->k > FEW_RANGES && range_of(t) == LONGEST))));
 }
 
 /* A weight costs its multiply-add, an input of a strip its loads, about a third of one; the 15 loops of each (range, strip) as much as 24, an
@@ -127,7 +128,8 @@ const sp_implement sp_implement_quads = {.name = "quads",
  * each; where many are, quads share more loads, which is the faster one where there are 32 registers. Blocks of 4 rows are strip4's. */
 static bool match_pairs(const sp_task *t)
 {
-    return sp_linear_match(t) && !t->strict && (t->asked || (!t->pattern.dense && t->strip_fill > 1.2));
+    return sp_linear_match(t) && !t->strict &&
+           (t->asked || (!sp_implement_dense_weight(t) && t->strip_fill > 1.2));
 }
 
 /* A weight costs its multiply-add and hardly more, because loads go on meanwhile; a row in a range what its sums are fetched and put back

@@ -179,6 +179,20 @@ def build():
     same(model(X), trained, "dense")
 
 
+def nearly_dense():
+    """A zero in a thousand makes no layer sparse, whatever its times say; in a hundred it may."""
+    pretend(blocks_win)
+    for zeros, said in ((0, "there are no zeros to skip"), (1, "0.033 % zeros"), (30, "0.98 % zeros"), (31, "")):
+        model = nn.Sequential(nn.Linear(64, 48))
+        with torch.no_grad():
+            model[0].weight.view(-1)[: 97 * zeros : 97] = 0
+        sparta.sparsify_(model, {"0": model[0].weight != 0})
+        sparta.build_(model, X)
+        row = sparta.report(model)[0]
+        need(row["sparse"] is not bool(said), str(row))
+        need(said in row["reason"] and (not said or zeros == 0 or "less than 1 % is dense" in row["reason"]), str(row))
+
+
 def pruned_already():
     """A model with zeros and nothing else: three lines."""
     model = mlp()
@@ -629,6 +643,7 @@ for name, function in {
     "sparsify_: errors change nothing": bad_sparsify,
     "tied weights": tied,
     "build_ and unbuild_": build,
+    "layers with a few zeros": nearly_dense,
     "a model that is pruned already": pruned_already,
     "odd models": odd_models,
     "a model that reads weights": readers,

@@ -179,6 +179,71 @@ static void nearly_dense(void **state)
     mentions(full.reason, "no zeros", __FILE__, __LINE__);
 }
 
+/* A difference that is noise makes no layer sparse: whatever is remembered, sparse must win by 3 %. */
+static void sparse_must_win_clearly(void **state)
+{
+    (void)state;
+    static const char text[] = LAYER("w|4x1:0.5");
+    static const double us[] = {9.99, 9.8, 9.6, 7};
+    for (size_t i = 0; i < SP_COUNT(us); i++) {
+        const char *db = fresh_db();
+        remember(db, text, "strip4", us[i]);
+        remember(db, text, "quads", us[i] + 1);
+        remember(db, text, "dense4", 10);
+        const decision d = decide(text, measured(db));
+        const sp_layer l = inspect(text, db);
+        const bool clear = us[i] <= 10 * LOWER_SPARSE;
+        assert_string_equal(d.implement, clear ? "strip4" : "dense4");
+        assert_string_equal(l.implement, d.implement);
+        if (clear)
+            assert_string_equal(d.reason, "");
+        else
+            mentions(d.reason, "sparse would gain less than 3 % (measured: ", __FILE__, __LINE__);
+    }
+}
+
+/* A layer of `tokens` (0: any number) whose weight has so many zeros, no two of them beside each other. */
+static decision with_zeros(int tokens, int zeros, sp_compile_request request)
+{
+    char text[256];
+    decision d = {0};
+    snprintf(text, sizeof text,
+             "graph \"g\"\ninput x: f32[%s,96]\nconst w: f32[96,128] @\"w\"\nnode y: ? = MatMul(x, w) "
+             "\"y\"\noutput y\n",
+             tokens ? "2" : "batch");
+    sp_graph *g = graph(text);
+    float *w = sp_graph_find(g, "w")->constant->data;
+    for (int i = 0; i < 96 * 128; i++) w[i] = w[i] == 0 ? 1 : w[i];
+    for (int i = 0; i < zeros; i++) w[i * 97 % (96 * 128)] = 0;
+    sparta_package *p = compile_in(cx, g, request);
+    const sp_node *y = node_named(p, "y");
+    snprintf(d.implement, sizeof d.implement, "%s", said_of(y, "implement"));
+    snprintf(d.reason, sizeof d.reason, "%s", said_of(y, "reason"));
+    d.us = sp_attr_float(&y->attrs, "us", 0);
+    sparta_package_close(p);
+    return d;
+}
+
+/* Less than 1 % zeros: dense, measured or modelled, few tokens or many, and the reason says how many there are. */
+static void a_few_zeros_are_none(void **state)
+{
+    (void)state;
+    static const struct {
+        int zeros;
+        const char *said;
+    } cases[] = {{1, "0.0081 % zeros: a layer with less than 1 % is dense"},
+                 {12, "0.098 % zeros: a layer with less than 1 % is dense"},
+                 {122, "0.99 % zeros: a layer with less than 1 % is dense"}};
+    for (size_t i = 0; i < SP_COUNT(cases); i++)
+        for (int how = 0; how < 4; how++) {
+            const decision d = with_zeros(how % 2, cases[i].zeros, how / 2 ? quick() : measured(fresh_db()));
+            assert_false(is_sparse(d.implement));
+            assert_string_equal(d.reason, cases[i].said);
+        }
+    const decision more = with_zeros(0, 123, quick());
+    assert_null(strstr(more.reason, "zeros:")); /* a hundredth is worth a look */
+}
+
 /* Reasons are measured: another memory, another decision, another text. */
 static void the_database_decides(void **state)
 {
@@ -448,6 +513,8 @@ int main(void)
         cmocka_unit_test(edited_kernels_are_timed_anew),
         cmocka_unit_test(remembered_rows_are_checked),
         cmocka_unit_test(nearly_dense),
+        cmocka_unit_test(sparse_must_win_clearly),
+        cmocka_unit_test(a_few_zeros_are_none),
         cmocka_unit_test(the_database_decides),
         cmocka_unit_test(modelled),
         cmocka_unit_test(dense_only),

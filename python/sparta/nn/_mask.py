@@ -19,6 +19,22 @@ GPU_BREAK_EVEN = ((128, 0.75), (64, 0.5), (32, 0.28), (16, 0.06), (0, 0.0))
 COPYING = 0.1
 
 
+# A weight with a smaller share of zeros than this is dense: what skipping them could save is less than times differ by.
+ZEROS = 0.01
+
+
+def too_few_zeros(mask):
+    """Why a layer is dense whatever times say; "": it has zeros enough."""
+    absent = mask.numel() - int(mask.count_nonzero())
+    if absent >= ZEROS * mask.numel():
+        return ""
+    return (
+        f"dense: {100 * absent / mask.numel():.2g} % zeros; a layer with less than {100 * ZEROS:g} % is dense"
+        if absent
+        else "density 1.00: there are no zeros to skip"
+    )
+
+
 def block_of(format, shape):
     """The block that a format text, a sparta.Format or a (height, width) stands for, no larger than the matrix; "dense" is one block of the whole."""
     if format is None:
