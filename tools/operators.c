@@ -2,6 +2,7 @@
  *
  * One row for each row of builtin/ops.def; what is said of it is its rule in src/ops (sp_rule). */
 #include "import/aten.h"
+#include "import/parts.h"
 #include "ops/flow.h"
 #include "ops/quant.h"
 #include <stdio.h>
@@ -69,6 +70,23 @@ static void table(bool onnx)
     }
 }
 
+/* What is taken apart as it is read. */
+static void rewritten(const sp_part_row *row, int n)
+{
+    for (int i = 0; i < n; i++)
+        printf("| %s | %s | %s |\n", row[i].op, *row[i].domain ? row[i].domain : "ai.onnx", row[i].means);
+}
+
+static void parts(void)
+{
+    printf("\n## Taken apart as they are read\n\n"
+           "What quantizers and onnxruntime's optimiser write (its levels basic and extended; that of one machine, "
+           "com.microsoft.nchwc, is refused) becomes operators from above.\n\n"
+           "| operator | domain | becomes |\n|---|---|---|\n");
+    rewritten(sp_integer_rows, sp_integer_n_rows);
+    rewritten(sp_contrib_rows, sp_contrib_n_rows);
+}
+
 /* What a row of aten.def becomes, where it says one operator. */
 static void overloads(void)
 {
@@ -97,7 +115,7 @@ int main(void)
         "(it is rewritten to the newest), has\n"
         "a shape rule, a reference that runs anywhere, and a rule by which sparsity passes through it "
         "([propagation.md](propagation.md)).\n"
-        "An operator that is not here is refused by name (exit 4), never skipped.\n\n"
+        "An operator that is not here is refused by name (exit 4), all of a file's at once, never skipped.\n\n"
         "Rules: %d exact, %d conservative, %d opaque.\n\n"
         "- **exact**: the axes and the way outputs come from inputs are said in full: facts pass as the rule "
         "beside it says, index by index.\n"
@@ -111,6 +129,7 @@ int main(void)
     table(true);
     printf("\n## Made by fusion\n\n");
     table(false);
+    parts();
     overloads();
     return 0;
 }

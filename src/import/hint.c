@@ -1,13 +1,20 @@
-/* hint.c: what a loop of a model is for, where its body shows it, so that the advice fits. */
-#include "import/onnx.h"
+/* hint.c: the operators of a file that are not supported, all of them at once, and what the reader can do about it. What a loop is for, where
+ * its body shows it, is told apart, so that the advice fits. */
+#include "import/parts.h"
 #include <string.h>
 
-enum { ATTRIBUTE_G = 6, LOOKS_UP = 1, REDUCES = 2 };
+enum { ATTRIBUTE_G = 6, LOOKS_UP = 1, REDUCES = 2, COMPUTES = 4 };
 
+/* A bag looks rows up and reduces them, and does nothing else but move them. */
 static int what_it_does(const char *op)
 {
+    static const char *const moves[] = {"Cast",      "CastLike", "Constant", "Slice",   "Squeeze",
+                                        "Unsqueeze", "Reshape",  "Concat",   "Identity"};
     if (!strcmp(op, "Gather")) return LOOKS_UP;
-    return !strcmp(op, "ReduceSum") || !strcmp(op, "ReduceMean") || !strcmp(op, "ReduceMax") ? REDUCES : 0;
+    if (!strcmp(op, "ReduceSum") || !strcmp(op, "ReduceMean") || !strcmp(op, "ReduceMax")) return REDUCES;
+    for (size_t i = 0; i < SP_COUNT(moves); i++)
+        if (!strcmp(op, moves[i])) return 0;
+    return COMPUTES;
 }
 
 /* Call `look` with every message of one field; what is malformed is somebody else's to say. */
@@ -42,7 +49,105 @@ static int in_attribute(sp_importer *im, sp_bytes attribute)
     return each(im, "AttributeProto", attribute, ATTRIBUTE_G, in_graph);
 }
 
-bool sp_onnx_is_bag(sp_importer *im, sp_bytes node)
+static bool is_bag(sp_importer *im, sp_bytes node)
 {
     return each(im, "NodeProto", node, NODE_ATTRIBUTE, in_attribute) == (LOOKS_UP | REDUCES);
+}
+
+/* ------------------------------------------------------------------ advice */
+
+static bool is_default(const char *domain)
+{
+    return !*domain || !strcmp(domain, "ai.onnx");
+}
+
+/* NULL: nothing that fits this operator alone. */
+static const char *what_helps(sp_importer *im, const sp_onnx_node *n, sp_bytes bytes)
+{
+    if (!strcmp(n->op, "Loop") &&
+        is_bag(im, bytes)) /* as PyTorch's older exporter writes it, whatever the bags */
+        return "it looks like nn.EmbeddingBag: nn.Embedding with the same weight, and .sum(1) over the ids "
+               "of a bag (.mean(1) or .amax(1), as its mode says), computes the same without a loop";
+    if (!strcmp(n->op, "If") || !strcmp(n->op, "Loop") || !strcmp(n->op, "Scan"))
+        return "export the model without control flow: a trace with fixed choices, or the part between such "
+               "nodes";
+    if (!strncmp(n->op, "Sequence", 8) || !strncmp(n->op, "Optional", 8))
+        return "export the model with plain tensors only";
+    if (!strncmp(n->op, "QLinear", 7) || !strncmp(n->op, "QGemm", 5))
+        return "quantize it with onnxruntime.quantization.quantize_static(..., quant_format=QuantFormat.QDQ)";
+    if (!strncmp(n->op, "DynamicQuantize", 15) || !strcmp(n->op, "QAttention"))
+        return "quantize it with onnxruntime.quantization.quantize_dynamic(..., "
+               "op_types_to_quantize=[\"MatMul\", "
+               "\"Gather\"])";
+    if (!strcmp(n->domain, "com.microsoft.nchwc"))
+        return "onnxruntime wrote it for one machine: give the file from before, or optimise that with "
+               "SessionOptions.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_EXTENDED";
+    if (!strncmp(n->domain, "com.microsoft", 13))
+        return "onnxruntime's optimisers write it: give the file from before they ran";
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ all of a file */
+
+enum { TOLD = 20 }; /* operators in a message */
+
+typedef struct sp_onnx_missing {
+    sp_map *seen;
+    sp_text list;
+    int n;
+    const char *op, *domain, *node; /* of the first */
+    const char *helps;              /* of the first that has advice of its own */
+} missing;
+
+static sparta_status add_missing(sp_importer *im, missing *m, const sp_onnx_node *n, sp_bytes bytes)
+{
+    const char *domain = is_default(n->domain) ? "" : n->domain;
+    const char *full = sp_arena_printf(im->keep, "%.100s%s%.100s", domain, *domain ? "." : "", n->op);
+    SP_NEED(im->cx, full);
+    if (!m->helps) m->helps = what_helps(im, n, bytes);
+    if (sp_map_get(m->seen, full, NULL)) return SPARTA_OK;
+    SP_TRY(sp_map_put(m->seen, full, 1));
+    if (m->n < TOLD) sp_text_printf(&m->list, "%s%s", m->n ? ", " : "", full);
+    if (m->n++) return m->list.status;
+    m->op = sp_arena_string(im->keep, n->op);
+    m->domain = sp_arena_string(im->keep, *domain ? domain : "ai.onnx");
+    m->node = sp_arena_string(im->keep, n->name);
+    return m->op && m->domain && m->node ? SPARTA_OK : sp_ctx_status(im->cx);
+}
+
+sparta_status sp_onnx_look_at(sp_importer *im, const sp_onnx_node *n, sp_bytes bytes)
+{
+    if (is_default(n->domain) && sp_builtin_find("", n->op)) return SPARTA_OK;
+    return sp_part_find(n->domain, n->op) ? SPARTA_OK : add_missing(im, im->missing, n, bytes);
+}
+
+static sparta_status refuse(sp_importer *im, const missing *m)
+{
+    const char *helps =
+        m->helps ? m->helps
+                 : "docs/operators.md lists what is; the part between such nodes is cut out in Python by "
+                   "onnx.utils.extract_model(FILE, \"part.onnx\", [INPUTS], [OUTPUTS])";
+    if (m->n == 1)
+        return sp_fail(im->cx, SPARTA_E_UNSUPPORTED,
+                       "node '%.200s': operator %.100s of domain '%.100s' is not supported; %s", m->node,
+                       m->op, m->domain, helps);
+    return sp_fail(im->cx, SPARTA_E_UNSUPPORTED,
+                   "these operators are not supported: %s%s (the first is node '%.200s'); %s",
+                   sp_text_str(&m->list), m->n > TOLD ? " and more" : "", m->node, helps);
+}
+
+sparta_status sp_onnx_check_operators(sp_importer *im, sp_bytes graph,
+                                      sparta_status (*each_node)(sp_importer *, sp_bytes))
+{
+    missing m = {.seen = sp_map_create(im->cx)};
+    SP_NEED(im->cx, m.seen);
+    sp_text_init(&m.list, im->cx);
+    im->missing = &m;
+    sparta_status s = each_node(im, graph);
+    im->missing = NULL;
+    if (s == SPARTA_OK) s = m.list.status;
+    if (s == SPARTA_OK && m.n) s = refuse(im, &m);
+    sp_text_free(&m.list);
+    sp_map_free(m.seen);
+    return s;
 }

@@ -1,6 +1,6 @@
 /* model.c: the walk over a ModelProto:
  *
- *     opset, graph -> initialisers -> inputs -> outputs of all nodes -> nodes -> outputs -> sort, verify
+ *     opset, graph -> operators known? -> initialisers -> inputs -> outputs of all nodes -> nodes -> outputs -> sort, verify
  *
  * Each step reads the GraphProto's fields again: nothing is kept but the graph itself. */
 #include "import/onnx.h"
@@ -135,6 +135,11 @@ static sparta_status graph_name(sp_importer *im, sp_bytes graph, const char **na
     }
 }
 
+static sparta_status see_nodes(sp_importer *im, sp_bytes graph)
+{
+    return each(im, graph, GRAPH_NODE, sp_onnx_see_node);
+}
+
 static sparta_status read_graph(sp_importer *im, sp_bytes graph)
 {
     const char *name;
@@ -142,6 +147,7 @@ static sparta_status read_graph(sp_importer *im, sp_bytes graph)
     SP_TRY(sp_graph_create(im->cx, name, &im->model->graph));
     im->g = im->model->graph;
     SP_TRY(each(im, graph, GRAPH_SPARSE, refuse_sparse));
+    SP_TRY(sp_onnx_check_operators(im, graph, see_nodes));
     SP_TRY(each(im, graph, GRAPH_INITIALIZER, add_initializer));
     SP_TRY(each(im, graph, GRAPH_INPUT, sp_onnx_add_input));
     SP_TRY(sp_onnx_relate_dims(im));

@@ -124,11 +124,17 @@ static sparta_status declare_outputs(sp_importer *im, sp_bytes bytes, sp_onnx_no
     }
 }
 
+sparta_status sp_onnx_see_node(sp_importer *im, sp_bytes bytes)
+{
+    sp_onnx_node n;
+    SP_TRY(read_node(im, bytes, &n));
+    return sp_onnx_look_at(im, &n, bytes);
+}
+
 sparta_status sp_onnx_declare_node(sp_importer *im, sp_bytes bytes)
 {
     sp_onnx_node n;
     SP_TRY(read_node(im, bytes, &n));
-    SP_TRY(sp_onnx_check_operator(im, &n, bytes));
     if (declare_outputs(im, bytes, &n) != SPARTA_OK)
         return sp_fail_in(im->cx, "node '%.200s' (%.100s)", n.name, n.op);
     return SPARTA_OK;

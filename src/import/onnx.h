@@ -4,7 +4,7 @@
  *   model.c     the walk over a model      node.c      NodeProto -> upgrade.c -> nodes of the graph
  *   value.c     inputs, dims, symbols      external.c  weights in other files
  *   attribute.c AttributeProto             write.c     graph -> ONNX
- *   module.c    paths of PyTorch's modules
+ *   module.c    paths of PyTorch's modules  parts.h     operators that become several of ours
  *
  * Field numbers are those of onnx.proto. An error says where by sp_fail_in on its way up: file, then node
  * or initialiser.
@@ -112,6 +112,7 @@ typedef struct sp_importer {
     const char **meant; /* symbols as they stand in our expressions */
     const char **said;  /* and as the file has them */
     int n_symbols, symbol_capacity, said_capacity, suffix;
+    struct sp_onnx_missing *missing; /* operators, while they are looked for (hint.c) */
 } sp_importer;
 
 /* tensor.c. `external` is NULL where external data is not allowed. `data` is in the file, or in `arena` when
@@ -160,12 +161,14 @@ typedef struct sp_onnx_node {
     sp_value **in, **out; /* NULL entries: absent */
     sp_attr *attr;
 } sp_onnx_node;
-/* Is the operator one that upgrade can make nodes of? E_UNSUPPORTED says which one, where, and what would
- * help. */
-sparta_status sp_onnx_check_operator(sp_importer *im, const sp_onnx_node *n, sp_bytes bytes) SP_MUST;
-/* A Loop that looks rows up and reduces them, as nn.EmbeddingBag is exported? */
-bool sp_onnx_is_bag(sp_importer *im, sp_bytes node);
 sparta_status sp_onnx_upgrade(sp_importer *im, sp_onnx_node *n) SP_MUST;
+
+/* hint.c: are the operators of all nodes such that upgrade can make nodes of them? E_UNSUPPORTED names all that are not, and what would help.
+ * `each_node` calls sp_onnx_see_node (node.c) with every node of the graph, and that sp_onnx_look_at. */
+sparta_status sp_onnx_check_operators(sp_importer *im, sp_bytes graph,
+                                      sparta_status (*each_node)(sp_importer *, sp_bytes)) SP_MUST;
+sparta_status sp_onnx_look_at(sp_importer *im, const sp_onnx_node *n, sp_bytes bytes) SP_MUST;
+sparta_status sp_onnx_see_node(sp_importer *im, sp_bytes bytes) SP_MUST;
 
 /* write.c, with another limit than 2 GiB, above which the weights go to a file beside it. */
 sparta_status sp_onnx_write_within(sparta_ctx *cx, const sp_graph *g, const char *path,

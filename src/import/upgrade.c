@@ -8,10 +8,10 @@
  *     Dropout                       attribute ratio               ->  second input
  *     Resize                        empty region, scales or sizes ->  absent
  *     GroupNormalization            before 21: scale and bias of each group  ->  of each channel
- *     com.microsoft                 Gelu, FastGelu, BiasGelu      ->  Add, Gelu
+ *     what becomes several nodes of ours: products of integers (integer.c), onnxruntime's own operators (contrib.c)
  *
  * A default that changed between versions is written out: Softmax has its axis always. */
-#include "import/onnx.h"
+#include "import/parts.h"
 #include <string.h>
 
 typedef sparta_status (*rewrite)(sp_importer *im, sp_onnx_node *n, sp_op_id op);
@@ -231,66 +231,12 @@ static const struct {
     {SP_OP_Hardmax, softmax},
 };
 
-/* ------------------------------------------------------------------ com.microsoft */
-
-static sparta_status microsoft_gelu(sp_importer *im, sp_onnx_node *n, const char *approximate)
-{
-    if (n->n_in < 1 || n->n_in > 2 || !n->in[0] || n->n_out != 1)
-        return wrong(im, n, "it has one or two inputs and one output");
-    if (n->n_attr) return wrong(im, n, "it has no attributes");
-    sp_value *x = n->in[0];
-    if (n->n_in == 2) SP_TRY(emit_part(im, n, SP_OP_Add, 2, n->in, NULL, &x));
-    n->in = &x;
-    n->n_in = 1;
-    n->attr[n->n_attr++] = (sp_attr){.name = "approximate", .kind = SP_ATTR_STRING, .s = approximate};
-    return emit(im, n, SP_OP_Gelu);
-}
-
-static const struct {
-    const char *op, *approximate;
-} microsoft[] = {{"Gelu", "none"}, {"BiasGelu", "none"}, {"FastGelu", "tanh"}};
-
-static const char *microsoft_approximate(const char *op)
-{
-    for (size_t i = 0; i < SP_COUNT(microsoft); i++)
-        if (strcmp(microsoft[i].op, op) == 0) return microsoft[i].approximate;
-    return NULL;
-}
-
 /* ------------------------------------------------------------------ all */
-
-static bool is_default(const char *domain)
-{
-    return !*domain || strcmp(domain, "ai.onnx") == 0;
-}
-
-static const char *what_helps(const char *op, bool bag)
-{
-    if (!strcmp(op, "Loop") && bag) /* as both of PyTorch's exporters write it, whatever the bags */
-        return "it looks like nn.EmbeddingBag: nn.Embedding with the same weight, and .sum(1) over the ids "
-               "of a "
-               "bag (.mean(1) or .amax(1), as its mode says), computes the same without a loop";
-    if (!strcmp(op, "If") || !strcmp(op, "Loop") || !strcmp(op, "Scan"))
-        return "export the model without control flow: a trace with fixed choices, or the part between such "
-               "nodes";
-    if (!strncmp(op, "Sequence", 8) || !strncmp(op, "Optional", 8))
-        return "export the model with plain tensors only";
-    return "export it decomposed into simpler operators, or leave this part out of the model";
-}
-
-sparta_status sp_onnx_check_operator(sp_importer *im, const sp_onnx_node *n, sp_bytes bytes)
-{
-    if (is_default(n->domain) && sp_builtin_find("", n->op)) return SPARTA_OK;
-    if (strcmp(n->domain, "com.microsoft") == 0 && microsoft_approximate(n->op)) return SPARTA_OK;
-    return sp_fail(im->cx, SPARTA_E_UNSUPPORTED,
-                   "node '%.200s': operator %.100s of domain '%.100s' is not supported; %s", n->name, n->op,
-                   is_default(n->domain) ? "ai.onnx" : n->domain,
-                   what_helps(n->op, sp_onnx_is_bag(im, bytes)));
-}
 
 sparta_status sp_onnx_upgrade(sp_importer *im, sp_onnx_node *n)
 {
-    if (!is_default(n->domain)) return microsoft_gelu(im, n, microsoft_approximate(n->op));
+    const sp_part_row *row = sp_part_find(n->domain, n->op);
+    if (row) return sp_part_build(im, n, row);
     sp_op_id op = sp_builtin_find("", n->op)->id;
     for (size_t i = 0; i < SP_COUNT(rewrites); i++)
         if (rewrites[i].op == op) return rewrites[i].rewrite(im, n, op);

@@ -286,13 +286,32 @@ static void refused_names(void **state)
 }
 
 /* A Loop whose body is two nodes. */
-static bytes loop_of(const char *first, const char *second)
+static bytes loop_of(const char *first, const char *second, const char *third)
 {
     bytes body = graph_of("body"), attribute = attribute_head("body", TYPE_GRAPH);
     put_piece(&body, GRAPH_NODE, node_of(first, "a", "b"));
     put_piece(&body, GRAPH_NODE, node_of(second, "b", "c"));
+    if (third) put_piece(&body, GRAPH_NODE, node_of(third, "c", "d"));
     put_piece(&attribute, 6, body);
     return one(17, with(node_of("Loop", "x", "y"), attribute));
+}
+
+/* All operators that are missing are named, with advice for the first that has some. */
+static void all_missing(void **state)
+{
+    (void)state;
+    bytes g = graph_of("g");
+    put_piece(&g, GRAPH_INPUT, info("x", 1, "n"));
+    put_piece(&g, GRAPH_NODE, named(node_of("Frobnicate", "x", "a"), "first"));
+    put_piece(&g, GRAPH_NODE, node_of("Relu", "a", "b"));
+    put_piece(&g, GRAPH_NODE, in_domain(node_of("QAttention", "b", "c"), "com.microsoft"));
+    put_piece(&g, GRAPH_NODE, node_of("Frobnicate", "c", "d"));
+    put_piece(&g, GRAPH_NODE, node_of("Scan", "d", "e"));
+    put_piece(&g, GRAPH_OUTPUT, info("e", 1, NULL));
+    refused(
+        model_of(17, g), SPARTA_E_UNSUPPORTED,
+        "these operators are not supported: Frobnicate, com.microsoft.QAttention, Scan (the first is node "
+        "'first'); quantize it with onnxruntime.quantization.quantize_dynamic(");
 }
 
 static void refused_forms(void **state)
@@ -305,10 +324,12 @@ static void refused_forms(void **state)
     refused(one(17, in_domain(node_of("Linear", "x,x", "y"), "sparta")), SPARTA_E_UNSUPPORTED, "'sparta'");
     refused(one(17, with(node_of("If", "x", "y"), attribute_head("then_branch", TYPE_GRAPH))),
             SPARTA_E_UNSUPPORTED, "control flow");
-    refused(loop_of("Gather", "ReduceSum"), SPARTA_E_UNSUPPORTED,
+    refused(loop_of("Gather", "ReduceSum", NULL), SPARTA_E_UNSUPPORTED,
             "nn.EmbeddingBag: nn.Embedding with the same weight");
-    refused(loop_of("Gather", "Conv"), SPARTA_E_UNSUPPORTED,
-            "operator Loop of domain 'ai.onnx' is not supported; export the model without control flow");
+    static const char *const other[] = {"Conv", "MatMul", "Sigmoid", "ArgMax", "ReduceProd"};
+    for (size_t i = 0; i < SP_COUNT(other); i++) /* a decoder looks words up, too */
+        refused(loop_of("Gather", "ReduceSum", other[i]), SPARTA_E_UNSUPPORTED,
+                "operator Loop of domain 'ai.onnx' is not supported; export the model without control flow");
     refused(one(17, node_of("SequenceEmpty", "", "y")), SPARTA_E_UNSUPPORTED, "plain tensors only");
     refused(one(17, with(node_of("Relu", "x", "y"), attribute_head("body", TYPE_GRAPH))),
             SPARTA_E_UNSUPPORTED, "sub-graphs");
@@ -462,10 +483,10 @@ static void cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(sample),       TEST(old_axes),      TEST(old_split),     TEST(old_softmax),
-        TEST(others),       TEST(constants),     TEST(dims),          TEST(anonymous_dims),
-        TEST(related_dims), TEST(refused_names), TEST(refused_forms), TEST(refused_models),
-        TEST(truncated),    TEST(mutated),       TEST(out_of_memory), TEST(cancelled),
+        TEST(sample),        TEST(old_axes),    TEST(old_split),      TEST(old_softmax),  TEST(others),
+        TEST(constants),     TEST(dims),        TEST(anonymous_dims), TEST(related_dims), TEST(refused_names),
+        TEST(refused_forms), TEST(all_missing), TEST(refused_models), TEST(truncated),    TEST(mutated),
+        TEST(out_of_memory), TEST(cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
