@@ -163,7 +163,7 @@ sparta_status sp_implement_code(sparta_ctx *cx, const char *kernel, const char *
 sparta_status sp_implement_code_all(sparta_ctx *cx, sp_target target, int n, const char *const *text,
                                     const sp_object **out) SP_MUST;
 
-/* Parameters of panel/epilogue.h: "EPILOGUE=word_relu(word_add(v,residual)) STAT=0". Sums begin with the bias, so it is not among them. */
+/* Parameters of panel/epilogue.h: "EPILOGUE=word_relu(word_add(v,residual)) STAT=0". The bias is added to sums before all words, so it is not among them. */
 void sp_implement_epilogue(const sp_words *words, bool stat, sp_text *out);
 
 /* The format in which an implement that has one keeps the weight of a task: its text, and what that says. */

@@ -27,7 +27,7 @@ struct sp_epilogue {
     float *y;              /* (n)[64]; tokens in rows: (tokens, n) */
     const float *residual; /* as y; y itself where there is none */
     float *stat; /* [2][64]: sum and sum of squares of what was written, this part's own; NULL: not wanted */
-    const float *bias; /* n rounded up to 4, zeros where there is none */
+    const float *bias; /* n rounded up to 4, zeros where there is none; added to whole sums */
     int n, word[8];
 };
 
@@ -86,7 +86,7 @@ struct sp_few_args {
 /* The same for tokens in rows of which most inputs are 0, as is found out when it runs: the weights of inputs that no token of a tile has are
  * not read. The weight has every input, in strips of SP_SKIP_WIDE output rows. */
 #define SP_SKIP_WIDE 64
-#define SP_SKIP_ROOM 1024 /* inputs of a list; more of them are taken list by list */
+#define SP_SKIP_ROOM 256 /* inputs of a list, a run of a sum; more of them are taken list by list */
 struct sp_skip_args {
     const float *x; /* (tokens, k) */
     const float *w; /* (strips)[k][SP_SKIP_WIDE] */

@@ -1,5 +1,7 @@
-/* How a product ends, the same in every kernel: the words of its epilogue in order, the statistics for a normalisation that
+/* How a product ends, the same in every kernel: the bias, the words of its epilogue in order, the statistics for a normalisation that
  * follows, the store. Stands in every generated text after vector.h.
+ *
+ * The bias comes when all is summed up: a sum that began with it would round every term to the digits of a large bias.
  *
  * Parameters, constants in a compiled kernel and fields of the arguments in the portable one: EPILOGUE, an expression of v such as
  * word_relu(word_add(v,residual)), and STAT.
@@ -31,7 +33,7 @@ INLINE vec end_list(const struct sp_epilogue *e, vec v, vec residual)
         case SP_END_MUL: v = word_mul(v, residual); break;
         case SP_END_SILU: v = word_silu(v); break;
         case SP_END_QUICK_GELU: v = word_quick_gelu(v); break;
-        default: break; /* the bias: sums begin with it */
+        default: break; /* the bias: it is in v */
         }
     return v;
 }
@@ -49,7 +51,7 @@ INLINE void end_begin(const struct sp_epilogue *e)
         for (int i = 0; i < 2 * SP_PANEL; i++) e->stat[i] = 0;
 }
 
-/* The words on NR rows of NV vectors of sums, from output row `row` and lane `base` on, and what they add to the statistics. */
+/* The bias and the words on NR rows of NV vectors of sums, from output row `row` and lane `base` on, and what they add to the statistics. */
 INLINE void end_sums(const struct sp_epilogue *e, vec (*acc)[4], long row, const int NR, const int NV,
                      long base)
 {
@@ -59,7 +61,8 @@ INLINE void end_sums(const struct sp_epilogue *e, vec (*acc)[4], long row, const
         vec sum = splat(0.f), square = splat(0.f);
         UNROLL for (int r = 0; r < NR; r++)
         {
-            const vec v = end_vector(e, acc[r][j], load(residual + r * SP_PANEL + LANES * j));
+            const vec v =
+                end_vector(e, acc[r][j] + splat(e->bias[row + r]), load(residual + r * SP_PANEL + LANES * j));
             sum += v;
             square += v * v;
             acc[r][j] = v;
@@ -85,13 +88,13 @@ INLINE void end_rows(const struct sp_epilogue *e, vec (*acc)[4], long row, const
     end_store(e, acc, row, NR, NV, base);
 }
 
-/* The same for n rows of sums that lie in y already, without their bias, on vectors (of 16 tokens) [vector0, vector0 + vectors). */
+/* The same for n rows of sums that lie in y already, on vectors (of 16 tokens) [vector0, vector0 + vectors). */
 INLINE void end_stored_rows(const struct sp_epilogue *e, long row, const int NR, const int NV, long base)
 {
     vec acc[4][4];
     const float *y = e->y + row * SP_PANEL + base;
     UNROLL for (int r = 0; r < NR; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] =
-        load(y + r * SP_PANEL + LANES * j) + splat(e->bias[row + r]);
+        load(y + r * SP_PANEL + LANES * j);
     end_rows(e, acc, row, NR, NV, base);
 }
 INLINE void end_stored(const struct sp_epilogue *e, long n, long vector0, long vectors)

@@ -12,7 +12,7 @@
  *
  *     bitmap    [inputs/16][NT tokens][16 inputs]          strips, csr    [inputs][NT tokens]
  *
- * Sums go to y as they are; bias and epilogue follow when all of a tile are there.
+ * Long sums of strips are taken in runs, as in kernel linear. Sums go to y as they are; bias and epilogue follow when all of a tile are there.
  *
  * Parameters, constants in a compiled kernel and fields of the arguments in the portable one: FORM, TOKENS (as many as
  * are expected; others work, too), and those of epilogue.h.
@@ -22,7 +22,8 @@
 #define TOKENS (a->tokens)
 #endif
 
-#define WIDEST (LANES == 16 ? SP_FEW_TOKENS : 4)
+#define WIDEST  (LANES == 16 ? SP_FEW_TOKENS : 4)
+#define FEW_RUN (FORM == SP_FEW_DENSE ? 256 : 64) /* blocks */
 /* Ask for what a stream will need about a microsecond from now; past the end of an array that does nothing. */
 #define AHEAD_OF(p) __builtin_prefetch((const char *)(p) + 1024)
 
@@ -199,12 +200,22 @@ INLINE void strip_blocks(const struct sp_few_args *a, const float *x, long first
         }
 }
 
+/* A run has ended, at a multiple of its length from the strip's first block: the sums go to those of the runs before, and begin again. */
+INLINE void strip_ran(vec (*acc)[16][SPLIT], vec (*sum)[SPLIT], const int NT, const int TURNS)
+{
+    UNROLL for (int t = 0; t < NT; t++) UNROLL for (int p = 0; p < SPLIT; p++)
+    {
+        UNROLL for (int u = 0; u < TURNS; u++) sum[t][p] += acc[u][t][p];
+        UNROLL for (int u = 0; u < TURNS; u++) acc[u][t][p] = splat(0.f);
+    }
+}
+
 /* NR strips, `apart` strips from one to the next, as long as all of them go on; then the rest of each. */
 INLINE void few_strips(const struct sp_few_args *a, const float *x, long strip, long apart, float *y,
                        long tokens, const int NR, const int NT, const int TURNS)
 {
     long first[4], count[4], common = a->k, i = 0;
-    vec acc[4][2][16][SPLIT];
+    vec acc[4][2][16][SPLIT], sum[4][16][SPLIT];
     UNROLL for (int r = 0; r < NR; r++)
     {
         const long s = strip + r * apart;
@@ -212,20 +223,30 @@ INLINE void few_strips(const struct sp_few_args *a, const float *x, long strip, 
         count[r] = FORM == SP_FEW_DENSE ? a->k : a->pos[s + 1] - first[r];
         common = count[r] < common ? count[r] : common;
         UNROLL for (int u = 0; u < TURNS; u++) UNROLL for (int t = 0; t < NT; t++)
-            UNROLL for (int p = 0; p < SPLIT; p++) acc[r][u][t][p] = splat(0.f);
+            UNROLL for (int p = 0; p < SPLIT; p++) acc[r][u][t][p] = sum[r][t][p] = splat(0.f);
+    }
+    for (; i + FEW_RUN < common; i += FEW_RUN) {
+        for (long j = i; j < i + FEW_RUN; j += TURNS)
+            UNROLL for (int r = 0; r < NR; r++) strip_blocks(a, x, first[r], j, j + TURNS, acc[r], NT, TURNS);
+        UNROLL for (int r = 0; r < NR; r++) strip_ran(acc[r], sum[r], NT, TURNS);
     }
     for (; i + TURNS <= common; i += TURNS)
         UNROLL for (int r = 0; r < NR; r++) strip_blocks(a, x, first[r], i, i + TURNS, acc[r], NT, TURNS);
     UNROLL for (int r = 0; r < NR; r++)
     {
-        strip_blocks(a, x, first[r], i, count[r], acc[r], NT, TURNS);
+        for (long at = i, end; at < count[r]; at = end) {
+            if (at % FEW_RUN == 0) strip_ran(acc[r], sum[r], NT, TURNS);
+            end = (at / FEW_RUN + 1) * FEW_RUN < count[r] ? (at / FEW_RUN + 1) * FEW_RUN : count[r];
+            strip_blocks(a, x, first[r], at, end, acc[r], NT, TURNS);
+        }
         const long wide = a->n - (strip + r * apart) * 16;
         UNROLL for (int t = 0; t < NT; t++) UNROLL for (int p = 0; p < SPLIT; p++)
         {
-            vec sum = acc[r][0][t][p];
-            UNROLL for (int u = 1; u < TURNS; u++) sum += acc[r][u][t][p];
+            vec all = acc[r][0][t][p];
+            UNROLL for (int u = 1; u < TURNS; u++) all += acc[r][u][t][p];
+            all += sum[r][t][p];
             if (t < tokens && wide > p * LANES)
-                store_some(y + t * a->n + r * apart * 16 + p * LANES, sum, wide - p * LANES);
+                store_some(y + t * a->n + r * apart * 16 + p * LANES, all, wide - p * LANES);
         }
     }
 }

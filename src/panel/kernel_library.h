@@ -28,12 +28,8 @@ INLINE void library_rows(const struct sp_library_args *a, long row, const int NR
     vec acc[4][4];
     const float *y = a->e.y + row * SP_PANEL + base;
     UNROLL for (int r = 0; r < NR; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] =
-        splat(a->e.bias[row + r]);
-    if (!done)
-        library_sums(a, acc, row, NR, base, NV);
-    else
-        UNROLL for (int r = 0; r < NR; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] +=
-            load(y + r * SP_PANEL + LANES * j);
+        done ? load(y + r * SP_PANEL + LANES * j) : splat(0.f);
+    if (!done) library_sums(a, acc, row, NR, base, NV);
     end_rows(&a->e, acc, row, NR, NV, base);
 }
 

@@ -6,6 +6,7 @@
  *    k2 |................|
  *
  * A long sum of strips is taken in runs of RUN blocks (of quads, in ranges), whose sums are added up: rounding errors grow with the length of a run, not of the row.
+ * Runs of sparse strips are shorter, since a dense product has rounded no more than these few terms where it comes as far.
  *
  * Sparse strips read the input row of each block from crd; dense strips are the same blocks at every k. Quads have no zeros in their
  * blocks: the inputs of a strip are sorted by the set of rows that have them, and each of the 15 sets has its own loop, which loads
@@ -25,7 +26,7 @@
 #define CRD  (a->crd_bytes)
 #endif
 
-#define RUN 256
+#define RUN (FORM == SP_FORM_STRIPS ? 64 : 256)
 
 /* Blocks [0, count) of strip s, from block `first` of the weight on. */
 INLINE void linear_blocks(const struct sp_linear_args *a, vec (*acc)[4], long first, long count,
@@ -66,8 +67,7 @@ INLINE void linear_strip(const struct sp_linear_args *a, long s, const int NV, l
     vec acc[4][4];
     const int sparse = FORM == SP_FORM_STRIPS;
     const long first = sparse ? a->pos[s] : s * a->k, count = sparse ? a->pos[s + 1] - a->pos[s] : a->k;
-    UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] =
-        splat(a->e.bias[s * 4 + r]);
+    UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
     if (count > RUN)
         linear_runs(a, acc, first, count, a->x + base, NV);
     else
@@ -119,9 +119,6 @@ INLINE void quad_range(const struct sp_linear_args *a, long range, const int NV,
         if (range)
             UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] +=
                 load(y + r * SP_PANEL + LANES * j);
-        else
-            UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] +=
-                splat(a->e.bias[s * 4 + r]);
         if ((range + 1) * a->range >= a->k)
             end_rows(&a->e, acc, s * 4, 4, NV, base);
         else

@@ -87,10 +87,7 @@ INLINE void pairs_store(const struct sp_pairs_args *a, vec (*acc)[4], long row, 
                         long base)
 {
     float *y = a->e.y + row * SP_PANEL + base;
-    if (range)
-        UNROLL for (int j = 0; j < NV; j++) acc[0][j] += load(y + LANES * j);
-    else
-        UNROLL for (int j = 0; j < NV; j++) acc[0][j] += splat(a->e.bias[row]);
+    if (range) UNROLL for (int j = 0; j < NV; j++) acc[0][j] += load(y + LANES * j);
     if (range + 1 == a->ranges) end_sums(&a->e, acc, row, 1, NV, base);
     UNROLL for (int j = 0; j < NV; j++) store(y + LANES * j, acc[0][j]);
 }

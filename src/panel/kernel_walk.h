@@ -36,7 +36,6 @@ INLINE void walk_range(const struct sp_walk_args *a, long range, const float *x,
     const unsigned *row = a->row + range * a->rows;
     const long *pos = a->pos + range * a->rows, rows = a->rows;
     const struct sp_walk_note *note = a->note;
-    const float *bias = a->e.bias;
     float *y = a->e.y + base;
     const int last = range + 1 == a->ranges;
     for (long r = 0, i = pos[0]; r < rows; r++) {
@@ -45,7 +44,7 @@ INLINE void walk_range(const struct sp_walk_args *a, long range, const float *x,
         if (range)
             UNROLL for (int j = 0; j < NV; j++) acc[0][j] = load(y + n * SP_PANEL + LANES * j);
         else
-            UNROLL for (int j = 0; j < NV; j++) acc[0][j] = splat(bias[n]);
+            UNROLL for (int j = 0; j < NV; j++) acc[0][j] = splat(0.f);
         for (; end - i > WALK_RUN; i += WALK_RUN) walk_run(acc[0], note + i, WALK_RUN, x, NV);
         walk_run(acc[0], note + i, end - i, x, NV);
         i = end;

@@ -54,7 +54,7 @@ INLINE void multiply_tile(const sp_multiplying *p, long line, long r0, const int
     const float *x = p->x + base, *v = p->values + (p->pos[line] * height + r0) * width;
     const long step = p->x_line * width, last = (p->cols - 1) / width;
     vec acc[4][4];
-    EACH_SUM(NR, NV) acc[r][j] = splat(p->bias ? p->bias[row + r] : 0.f);
+    EACH_SUM(NR, NV) acc[r][j] = splat(0.f);
     for (long i = p->pos[line]; i < p->pos[line + 1]; i++, v += height * width) {
         const long at = p->crd[i];
         const float *from = x + at * step;
@@ -66,6 +66,7 @@ INLINE void multiply_tile(const sp_multiplying *p, long line, long r0, const int
         for (long k = 0; k < wide; k++, from += p->x_line) mac_rows(acc, v + k, width, from, NR, NV);
     }
     float *y = p->y + (row - p->top) * p->y_line + base;
+    if (p->bias) EACH_SUM(NR, NV) acc[r][j] += splat(p->bias[row + r]);
     EACH_SUM(NR, NV) put_lanes(y + r * p->y_line + LANES * j, acc[r][j]);
 }
 
@@ -110,17 +111,14 @@ INLINE void multiply_row(const sp_multiplying *p, long line, const int NV, long 
     long i = p->pos[line];
     float *y = p->y + (line - p->top) * p->y_line + base;
     vec acc[2][4];
-    UNROLL for (int j = 0; j < NV; j++)
-    {
-        acc[0][j] = splat(p->bias ? p->bias[line] : 0.f);
-        acc[1][j] = splat(0.f);
-    }
+    EACH_SUM(2, NV) acc[r][j] = splat(0.f);
     for (; i + 2 <= end; i += 2) {
         mac_rows(acc, v + i, 1, x + crd[i] * step, 1, NV);
         mac_rows(acc + 1, v + i + 1, 1, x + crd[i + 1] * step, 1, NV);
     }
     if (i < end) mac_rows(acc, v + i, 1, x + crd[i] * step, 1, NV);
-    UNROLL for (int j = 0; j < NV; j++) put_lanes(y + LANES * j, acc[0][j] + acc[1][j]);
+    const vec bias = splat(p->bias ? p->bias[line] : 0.f);
+    UNROLL for (int j = 0; j < NV; j++) put_lanes(y + LANES * j, acc[0][j] + acc[1][j] + bias);
 }
 
 static void multiply(const sp_multiplying *p)
@@ -268,12 +266,25 @@ INLINE void turned_blocks(const sp_multiplying *p)
     }
 }
 
+/* Rows of the result that belong to these columns: zeros before the first band, the bias behind the last. */
+INLINE void turned_begin(const sp_multiplying *p, long row, long end)
+{
+    for (; row < end; row++)
+        for (long l = 0; l < p->groups * 16; l += LANES) put_lanes(p->y + row * p->y_line + l, splat(0.f));
+}
+INLINE void turned_end(const sp_multiplying *p, long row, long end)
+{
+    for (; row < end; row++)
+        for (long l = 0; l < p->groups * 16; l += LANES) {
+            float *y = p->y + row * p->y_line + l;
+            put_lanes(y, lanes_at(y) + splat(p->bias[row]));
+        }
+}
+
 static void turned(const sp_multiplying *p)
 {
-    const long past = p->to * p->width, end = past < p->cols ? past : p->cols;
-    for (long row = p->from * p->width; p->begin && row < end; row++)
-        for (long l = 0; l < p->groups * 16; l += LANES)
-            put_lanes(p->y + row * p->y_line + l, splat(p->bias ? p->bias[row] : 0.f));
+    const long past = p->to * p->width, end = past < p->cols ? past : p->cols, row = p->from * p->width;
+    if (p->begin) turned_begin(p, row, end);
     if (p->height == 4 && p->width == 1)
         turned_narrow(p, 4, 1);
     else if (p->height == 1 && p->width == 1)
@@ -284,6 +295,7 @@ static void turned(const sp_multiplying *p)
         turned_blocks(p);
     else
         turned_narrow(p, 0, 0);
+    if (p->end && p->bias) turned_end(p, row, end);
 }
 
 /* ------------------------------------------------------------------ what follows */

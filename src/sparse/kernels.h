@@ -25,15 +25,15 @@ typedef struct sp_multiplying {
     /* The rows of blocks that are done: a band. Of the operand that has a line for each row of the matrix (y, turned x) there are those of the
      * band, from row `top` on. */
     int64_t first, last, top;
-    /* Turned: the columns of blocks that are done, and whether the result begins with this band. */
+    /* Turned: the columns of blocks that are done, and whether the result begins and ends with this band. */
     int64_t from, to;
-    bool begin;
+    bool begin, end;
     const float *x;
     float *y;
     int64_t x_line, y_line;
     int groups;        /* of 16 lanes, 1 to 4 */
     int32_t *cursor;   /* turned: one a row of blocks, for the kernel */
-    const float *bias; /* one a row of y; NULL: none */
+    const float *bias; /* one a row of y, added to whole sums; NULL: none */
 } sp_multiplying;
 
 /* What happens to rows of a panel after all is summed up: words but the bias. */

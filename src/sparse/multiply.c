@@ -154,6 +154,7 @@ static sp_multiplying product_of(const plan *p, const spot *s, int worker)
                             .last = m->down,
                             .to = m->right,
                             .begin = true,
+                            .end = true,
                             .groups = (int)((s->lanes + 15) / 16),
                             .cursor = (int32_t *)(void *)(p->w->room + p->cursor_at) + m->down * worker,
                             .bias = p->bias};
@@ -209,6 +210,7 @@ static void whole_panel(const plan *p, const spot *s, int worker)
         const int64_t past = SP_MIN(m.last * b->height, b->rows);
         if (p->turned) {
             m.x = row_lines(p, s, m.top, past, true, &m.x_line);
+            m.end = m.last == b->down;
             p->k->turned(&m);
             m.begin = false;
         } else {

@@ -80,6 +80,35 @@ static void multiply_once(int64_t height, int64_t width, sparta_dtype dtype)
     free_matrix(&m);
 }
 
+/* A bias is added to whole sums, however large it is: to the bit what comes of adding it to the product without one. */
+static void biased_once(int64_t height, int64_t width, sparta_dtype dtype)
+{
+    shape h = random_shape(height, width, dtype);
+    matrix m = make_matrix(&h);
+    const int turned = (int)below(2), threads = (int)below(4);
+    const int64_t in = turned ? h.rows : h.cols, out = turned ? h.cols : h.rows, f = random_free();
+    sparta_tensor x = cube(dtype, h.batch, in, f, false), y = cube(dtype, h.batch, out, f, false),
+                  sums = cube(dtype, h.batch, out, f, false), bias = plain(dtype, 1, &out);
+    sparta_multiply_options o = {.size = sizeof o, .turned = turned};
+    for (int64_t i = 0; i < out; i++) set_element(&bias, i, 3000 * number());
+    for (int biased = 0; biased < 2 && dtype == SPARTA_F32; biased++) {
+        sparta_tensor *to = biased ? &y : &sums;
+        sparta_launch l = launch_of(turned ? SPARTA_MULTIPLY_TURNED : SPARTA_MULTIPLY, &m, &x, to, threads);
+        o.bias = biased ? &bias : NULL;
+        works(sparta_blocks_multiply(&m.s, &x, to, &o, &l, message, sizeof message));
+        free(l.workspace);
+    }
+    for (int64_t i = 0; i < h.batch * out * f && dtype == SPARTA_F32; i++) {
+        const int64_t b = i / (out * f), row = i / f % out, k = i % f;
+        const float should = (float)at3(&sums, b, row, k) + (float)element(&bias, row);
+        if (at3(&y, b, row, k) != (double)should)
+            fail_msg("%ldx%ld%s: %.9g with a bias of %.9g, expected %.9g", (long)height, (long)width,
+                     turned ? " turned" : "", at3(&y, b, row, k), element(&bias, row), (double)should);
+    }
+    free(x.data), free(y.data), free(sums.data), free(bias.data);
+    free_matrix(&m);
+}
+
 /* ------------------------------------------------------------------ sample, softmax */
 
 /* What does not exist in the blocks is 0. */
@@ -197,6 +226,12 @@ static void multiplies(void **state)
     (void)state;
     everywhere(multiply_once);
     assert_true(shared_out > 100);
+}
+
+static void biases_are_added_to_whole_sums(void **state)
+{
+    (void)state;
+    everywhere(biased_once);
 }
 static void samples(void **state)
 {
@@ -488,6 +523,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(multiplies),
+        cmocka_unit_test(biases_are_added_to_whole_sums),
         cmocka_unit_test(samples),
         cmocka_unit_test(softmaxes),
         cmocka_unit_test(infinities_are_those_of_a_dense_softmax),
