@@ -32,6 +32,7 @@ from .check import ask, differs, results
 from .kept import described, drop, find, keep, place
 from .rewrite import copied, name_of, rewrite
 from .translate import Model, Unknown, is_sym, known, translate
+from .writes import draws, memory
 
 _NAMED = types["sparta_named_tensor"]
 _CODES = {
@@ -46,10 +47,15 @@ PRODUCTS = ("linear", "linear_run", "addmm", "mm", "bmm", "matmul", "conv1d", "c
 def compile_graph(gm: torch.fx.GraphModule, inputs: Any, name: str, more: dict, options: dict) -> Graph:
     """The graph with its parts as packages, and the rest by the backend of this name."""
     reason = _not_ours(gm, inputs)
-    traced = None
+    graph = Graph("engine")
+    traced: Any = None
+    parts: list[Part] = []
     if not reason:
         try:
             traced = functional(to_aten(gm))
+            parts = split(traced, inputs, gm, graph, options)
+        except Unknown as error:
+            traced, reason = None, str(error)
         except Exception as error:  # whatever torch or a model does; the other mode takes the graph as it is
             reason = f"it cannot be traced to ATen ({type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error).strip() else ''})"
     if traced is None:
@@ -57,8 +63,6 @@ def compile_graph(gm: torch.fx.GraphModule, inputs: Any, name: str, more: dict, 
         graph = Graph("rewrite")
         graph.run = inner(name, rewrite(gm, inputs, graph), inputs, more)
         return graph
-    graph = Graph("engine")
-    parts = split(traced, inputs, gm, graph, options)
     left = [
         n
         for n in traced.graph.nodes
@@ -112,9 +116,10 @@ def functional(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
         written = node.args[0]
         if plain is None or not word.endswith("_") or not isinstance(written, torch.fx.Node):
             raise Unknown(f"{node.target} writes in place")
-        memory = lambda n: n.meta["val"].untyped_storage()._cdata if isinstance(n.meta.get("val"), torch.Tensor) else None
-        others = [n for n in nodes[:at] if n is not written and memory(n) == memory(written)]
-        if written.op == "placeholder" or any(u in nodes[at:] for n in others for u in n.users) or any(n.op == "placeholder" for n in others):
+        here = memory(written.meta.get("val"))
+        others = [n for n in nodes[:at] if n is not written and memory(n.meta.get("val")) & here]
+        given = any(n.op in ("placeholder", "get_attr") for n in (written, *others))
+        if given or any(u in nodes[at:] for n in others for u in n.users):
             raise Unknown(f"{node.target} writes to memory that others see")
         if _kind(plain, node) != written.meta["val"].dtype:
             raise Unknown(f"{node.target} rounds to the type of what it writes to")
@@ -134,21 +139,59 @@ def _kind(plain: Any, node: torch.fx.Node) -> torch.dtype:
 
 
 class _Support:
+    """What may be in a package: what has a row, draws no random number, and is no view that somebody sees as one."""
+
+    def __init__(self, views: set[torch.fx.Node]) -> None:
+        self.views = views
+
     def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
         if node.op == "get_attr":
             return True
-        if node.op != "call_function":
+        if node.op != "call_function" or node in self.views:
             return False
         if node.target is operator.getitem:
             return isinstance(node.args[0], torch.fx.Node) and known(node.args[0])
-        return known(node)
+        return known(node) and not draws(node)
+
+
+def seen_views(gm: torch.fx.GraphModule) -> set[torch.fx.Node]:
+    """Views that answers are, of what the graph is given or of other answers: who writes to one writes to the other, and results of a package have
+    memory of their own. Parts of one split have none in common."""
+    answers = [n for n in dict.fromkeys(results(gm)) if isinstance(n, torch.fx.Node) and isinstance(n.meta.get("val"), torch.Tensor)]
+    chains = [_chain(n) for n in answers]
+    found: set[torch.fx.Node] = set()
+    for chain in chains:
+        given = chain[-1].op in ("placeholder", "get_attr")
+        if given or any(other is not chain and other[-1] is chain[-1] and not _apart(chain, other) for other in chains):
+            found.update(chain[:-1])
+    return found
+
+
+def _chain(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """A node and what it is a view of, up to what made the memory."""
+    chain = [node]
+    while chain[-1].op == "call_function" and chain[-1].args and isinstance(chain[-1].args[0], torch.fx.Node):
+        source = chain[-1].args[0]
+        if not memory(source.meta.get("val")) & memory(node.meta.get("val")):
+            break
+        chain.append(source)
+    return chain
+
+
+def _apart(one: list[torch.fx.Node], other: list[torch.fx.Node]) -> bool:
+    """Are two views made of different parts of a split?"""
+    at = next(n for n in one if n in other)
+    return isinstance(at.meta.get("val"), (list, tuple)) and one[one.index(at) - 1].args[1:] != other[other.index(at) - 1].args[1:]
 
 
 def split(traced: torch.fx.GraphModule, inputs: Any, gm: torch.fx.GraphModule, graph: Graph, options: dict) -> list[Part]:
     """Makes parts of the graph into calls of packages, in place."""
-    partitioner = CapabilityBasedPartitioner(traced, _Support(), allows_single_node_partition=True)  # type: ignore[arg-type]
+    partitioner = CapabilityBasedPartitioner(traced, _Support(seen_views(traced)), allows_single_node_partition=True)  # type: ignore[arg-type]
     proposed = [p for p in partitioner.propose_partitions() if any(is_product(n) for n in p.nodes)]
+    order = [n.name for n in traced.graph.nodes if draws(n)]
     fused, parts = partitioner.fuse_partitions(proposed), []
+    if order != [n.name for n in fused.graph.nodes if draws(n)]:
+        raise Unknown("random numbers would be taken in another order")
     # After fusing, which makes nodes anew.
     placeholders = [n for n in fused.graph.nodes if n.op == "placeholder"]
     given = [n for n in gm.graph.nodes if n.op == "placeholder"]
@@ -192,6 +235,7 @@ def _call(gm: torch.fx.GraphModule, node: torch.fx.Node, part: Part) -> None:
         first.meta["val"] = node.meta.get("val")
     node.replace_all_uses_with(first)
     gm.graph.erase_node(node)
+    gm.delete_submodule(str(node.target))  # else whoever traces the rest puts tensors of its own in the place of the part's constants
 
 
 def _result(gm: torch.fx.GraphModule) -> Any:
@@ -403,7 +447,20 @@ def _run(inputs, part):
 def _like(inputs, part):
     """What the part's own graph says of sizes."""
     gm = _parts.known[part].gm
-    return [t.contiguous() for t in _listed(gm(*_arguments(gm, inputs)))]
+    return [t.contiguous() for t in _listed(_Sizes(gm, inputs).run(*_arguments(gm, inputs)))]
+
+
+class _Sizes(torch.fx.Interpreter):
+    """Runs a graph on tensors without data; what it holds itself has none either."""
+
+    def __init__(self, gm: torch.fx.GraphModule, inputs: Any) -> None:
+        super().__init__(gm)
+        self.fake: Any = torch._guards.detect_fake_mode(inputs)
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        held = super().get_attr(target, args, kwargs)
+        plain = self.fake is not None and isinstance(held, torch.Tensor) and not isinstance(held, torch._subclasses.FakeTensor)
+        return self.fake.from_tensor(held) if plain else held
 
 
 _library.impl("engine", _run, "CPU")

@@ -4,6 +4,9 @@
     linear(x, where(mask, W, 0), b)         of a mask, as masked layers train                in training, too: the mask says which gradients there are
     addmm(b, x, W), mm(x, W), x @ W         the same of a W that lies turned
 
+Nothing is left out because nobody reads it: it may write (writes.py), and who compiles the graph knows better. A product of a weight or a mask that
+the graph itself writes to stays dense.
+
 Modules of sparta.nn bring operators of their own, which stay. Parameters reach Dynamo's graph as inputs with their values, so densities are read
 here; what they become later the operator sees for itself (_zeros.py).
 """
@@ -19,11 +22,13 @@ from torch.nn import functional as F
 
 from .. import _zeros
 from . import Graph, tell
+from .writes import written
 
 _LINEAR: tuple[Any, ...] = (F.linear, torch._C._nn.linear)
 _PRODUCT: tuple[Any, ...] = (torch.mm, torch.matmul, operator.matmul)
 # Why weights whose zeros would pay stay dense.
 ADDED = "it is added to more than a bias"
+WRITTEN = "the graph writes to it"
 TRAINS = "it trains, and no mask says that its zeros stay; sparsify_ gives it one"
 WORTH_TELLING = (ADDED, TRAINS)
 
@@ -84,7 +89,8 @@ def rewrite(gm: torch.fx.GraphModule, inputs: Any, made: Graph) -> torch.fx.Grap
             continue
         x, _, bias, turned = found
         weight, mask = given
-        taken, reason = _decide(node, values[weight], values.get(mask), bias, turned)
+        changed = any(written(twin.graph.nodes, n) for n in given if n is not None)
+        taken, reason = (False, WRITTEN) if changed else _decide(node, values[weight], values.get(mask), bias, turned)
         made.add(name_of(weight), "linear", "linear_zeros" if taken else "dense", reason)
         if taken:
             with twin.graph.inserting_before(node):
@@ -92,7 +98,9 @@ def rewrite(gm: torch.fx.GraphModule, inputs: Any, made: Graph) -> torch.fx.Grap
             ours.meta = dict(node.meta)
             node.replace_all_uses_with(ours)
             twin.graph.erase_node(node)
-    twin.graph.eliminate_dead_code()
+            # Nothing else is dead: what nobody reads may write.
+            if isinstance(found[1], torch.fx.Node) and found[1].target is torch.where and not found[1].users:
+                twin.graph.erase_node(found[1])
     twin.recompile()
     kept = [f"{row['name']} stays dense: {row['reason']}" for row in made.rows if row["reason"] in WORTH_TELLING]
     if kept:
