@@ -63,15 +63,21 @@ static void let_go(contest *x, entrant *e)
     sp_bed_drop(x->bed, &e->c);
 }
 
+/* One that is out has its name in a note. */
+static void tell(contest *x, const entrant *e)
+{
+    const char *user = sp_implement_user_name(e->c.im, &x->ln->task);
+    sp_note(x->l->cx, "%s: %s %s %s%s and is not used", x->ln->node->name, user ? "kernel" : "implement",
+            user ? user : e->c.im->name, e->c.outside ? "writes outside of " : "disagrees with the reference",
+            e->c.outside ? e->c.outside : "");
+}
+
 /* Is it right? Builds it if it is not built. */
 static sparta_status check(contest *x, entrant *e)
 {
     if (!x->bed) SP_TRY(sp_bed_create(x->l->cx, &x->request, &x->bed));
     SP_TRY(sp_bed_check(x->bed, &e->c));
-    const char *user = sp_implement_user_name(e->c.im, &x->ln->task);
-    if (!e->c.found.ok)
-        sp_note(x->l->cx, "%s: %s %s disagrees with the reference and is not used", x->ln->node->name,
-                user ? "kernel" : "implement", user ? user : e->c.im->name);
+    if (!e->c.found.ok) tell(x, e);
     return SPARTA_OK;
 }
 
@@ -106,6 +112,16 @@ static sparta_status take_time(const contest *x, sp_contender *c)
     return sp_bed_time(x->bed, c, .045);
 }
 
+/* Who leaves its operands only now, on another input, is out as well. */
+static sparta_status time_it(contest *x, entrant *e)
+{
+    SP_TRY(take_time(x, &e->c));
+    if (!e->c.outside) return SPARTA_OK;
+    tell(x, e);
+    sp_recall_add(&x->recall, &e->c, e->code);
+    return SPARTA_OK;
+}
+
 /* What the row takes: remembered, or timed now. */
 static sparta_status measure(contest *x, entrant *e)
 {
@@ -117,10 +133,10 @@ static sparta_status measure(contest *x, entrant *e)
     if (generated(e->c.im) && !e->c.object) return SPARTA_OK; /* no code, and nothing else */
     SP_TRY(check(x, e));
     if (e->c.found.ok)
-        SP_TRY(take_time(x, &e->c));
+        SP_TRY(time_it(x, e));
     else
         sp_recall_add(&x->recall, &e->c, e->code);
-    e->us = e->c.best * 1e6;
+    e->us = e->c.outside ? 0 : e->c.best * 1e6;
     let_go(x, e);
     if (e->c.arena) x->held += e->c.bytes;
     return SPARTA_OK;
@@ -205,7 +221,8 @@ static sparta_status second_turn(contest *x)
     for (int i = 0; i < x->n && s == SPARTA_OK; i++) {
         entrant *e = &x->all[i];
         if (e->remembered || e->us <= 0) continue;
-        e->us = e->c.best * 1e6;
+        e->us = e->c.outside ? 0 : e->c.best * 1e6;
+        if (e->c.outside) tell(x, e);
         sp_recall_add(&x->recall, &e->c, e->code);
     }
     return s;

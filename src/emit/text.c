@@ -592,7 +592,7 @@ static void blocks(writer *w)
         const sp_nest_statement *s = &w->n->statement[i];
         if (sp_nest_reduces(s) || (!s->inner && lasts(w, i)))
             LINE(w, "%s l%d[%d] __attribute__((aligned(64)));", sp_spell_type_of(s->dtype)->scalar, i,
-                 w->lanes ? SP_PANEL : BLOCK);
+                 w->lanes ? SP_NEST_LANES : BLOCK);
     }
     indent(w);
     sp_text_printf(w->out, "for (long from = 0; from < n_%c; from += block)", v);
@@ -631,7 +631,7 @@ static void locals(writer *w)
         sp_text_printf(w->out, "%sn_%c = a->size[%d]", i ? ", " : "const long ", n->loop[i].name, i);
     sp_text_printf(w->out, ";\n");
     if (w->down && w->lanes)
-        LINE(w, "const long block = %d;", SP_PANEL);
+        LINE(w, "const long block = %d;", SP_NEST_LANES); /* as bind.c has it */
     else if (w->down)
         LINE(w, "const long block = a->block;");
     for (int i = 0; i < n->operands; i++) {

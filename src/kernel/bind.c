@@ -122,7 +122,10 @@ static sparta_status lines(sparta_ctx *cx, const sp_nest *n, sp_nest_bound *b)
         if (n->loop[i].inner && !sp_int_mul(inner, b->size[i], &inner)) goto large;
     if (inner > ((int64_t)1 << 40)) goto large;
     const bool down = sp_nest_down(n);
-    if (down) b->block = SP_MAX(16, SP_MIN(256, sp_nest_up(((int64_t)1 << 16) / SP_MAX(1, inner), 16)));
+    if (down && sp_nest_lanes(n))
+        b->block = SP_NEST_LANES; /* however wide it is: the text has the number in it */
+    else if (down)
+        b->block = SP_MAX(16, SP_MIN(256, sp_nest_up(((int64_t)1 << 16) / SP_MAX(1, inner), 16)));
     b->line = down ? inner * b->block : sp_nest_up(inner, 16) + 16; /* the last vector may reach over */
     return SPARTA_OK;
 large:

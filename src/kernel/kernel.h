@@ -156,6 +156,7 @@ int sp_nest_phases(sp_nest *n);
 int sp_nest_vector(const sp_nest *n);  /* the vector loop; -1: there is none (it was not checked) */
 bool sp_nest_barred(const sp_nest *n); /* it has loops right of the bar */
 bool sp_nest_down(const sp_nest *n);   /* and the vector loop is left of it */
+#define SP_NEST_LANES 64               /* tokens of a panel */
 bool sp_nest_lanes(const sp_nest *n);  /* operands lie in panels */
 int sp_nest_inputs(const sp_nest *n);  /* operands that are read */
 bool sp_nest_uses(const sp_nest_operand *o, int loop);          /* an axis has the loop */

@@ -1,6 +1,7 @@
 /* The bed: operands, the answer, contenders in place, and their times. */
 #include "tune/bed.h"
 #include "builtin/quick.h"
+#include "tune/fence.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 enum { SAMPLES = SP_FEW_TOKENS, WINDOWS = 100000, PIECES = 128, PIECE = 4 << 20, TURNS = 16 };
 
 typedef struct operand {
+    const char *name;   /* "input 2", "the result" */
     sparta_tensor rows; /* rank -1: absent */
     sparta_tensor some; /* of the tokens that are compared; all of it where all are */
     struct {
@@ -24,7 +26,8 @@ struct sp_bed {
     sp_bed_request r;
     const sp_node *node;
     int threads;
-    int samples; /* tokens that are compared; 0: all */
+    sp_fence *fence; /* around all that contenders are given */
+    int samples;     /* tokens that are compared; 0: all */
     int64_t sample[SAMPLES];
     operand in[SP_OPERANDS], out;
     float *turns; /* input 0 with other elements absent, TURNS times; NULL: it is always the same */
@@ -89,7 +92,9 @@ static sparta_status thin_out(sp_bed *b, const sparta_tensor *t, double present,
     const size_t n = (size_t)sparta_tensor_elements(t);
     const size_t turns = sp_implement_few(b->r.task) ? TURNS : 1; /* many tokens read all weights */
     float *x = t->data;
-    b->turns = sp_arena_array(b->arena, n * turns, sizeof *b->turns);
+    size_t bytes;
+    if (!sp_size_mul(n, turns * sizeof *b->turns, &bytes)) bytes = SIZE_MAX;
+    b->turns = sp_fence_alloc(b->arena, &b->fence, b->in[0].name, bytes);
     SP_NEED(b->cx, b->turns);
     for (size_t i = 0; i < n * turns; i++) b->turns[i] = sp_rng_uniform(rng) < present ? x[i % n] : 0;
     memcpy(x, b->turns, n * sizeof *x);
@@ -121,12 +126,11 @@ static void gather(const sp_bed *b, const operand *o, sp_layout layout, const sp
         move(o, layout, b->samples ? b->sample[s] : s, (char *)to->data + (size_t)s * features * size, false);
 }
 
-static sparta_status some_of(sp_bed *b, const sparta_tensor *whole, sparta_tensor *out)
+static sparta_status some_of(sp_bed *b, const operand *o, sparta_tensor *out)
 {
-    int64_t dim[SPARTA_RANK];
-    memcpy(dim, whole->dim, sizeof dim);
-    if (b->samples) dim[0] = b->samples;
-    return sp_tensor_alloc_in(b->arena, whole->dtype, whole->rank, dim, out);
+    *out = o->rows;
+    if (b->samples) out->dim[0] = b->samples;
+    return sp_fence_tensor(b->arena, &b->fence, o->name, out);
 }
 
 static sparta_status make_input(sp_bed *b, int i, sp_rng *rng)
@@ -136,13 +140,16 @@ static sparta_status make_input(sp_bed *b, int i, sp_rng *rng)
     int rank;
     int64_t dim[SPARTA_RANK];
     o->rows = o->some = (sparta_tensor){.rank = -1};
+    o->name = sp_arena_printf(b->arena, "input %d", i);
+    SP_NEED(b->cx, o->name);
     if (!v) return SPARTA_OK;
     if (v->constant) {
         o->rows = o->some = *v->constant;
         return SPARTA_OK;
     }
     SP_TRY(sp_bed_shape(b->cx, &b->r, v, &rank, dim));
-    SP_TRY(sp_tensor_alloc_in(b->arena, v->dtype, rank, dim, &o->rows));
+    o->rows = sparta_tensor_view(v->dtype, rank, dim, NULL);
+    SP_TRY(sp_fence_tensor(b->arena, &b->fence, o->name, &o->rows));
     if (b->node->op == SP_OP_Attention && i == 4) {
         const sparta_tensor *k = &b->in[1].rows;
         fill_list(&o->rows, k->dim[k->rank == 4 ? 2 : 1], sp_attr_int(&b->node->attrs, "block", 1), rng);
@@ -152,7 +159,7 @@ static sparta_status make_input(sp_bed *b, int i, sp_rng *rng)
         SP_TRY(thin_out(b, &o->rows, b->r.task->present, rng));
     o->some = o->rows;
     if (!b->samples) return SPARTA_OK;
-    SP_TRY(some_of(b, &o->rows, &o->some));
+    SP_TRY(some_of(b, o, &o->some));
     gather(b, o, SP_LAYOUT_ROWS, &o->some);
     return SPARTA_OK;
 }
@@ -199,8 +206,9 @@ static sparta_status make(sp_bed *b)
     }
     SP_TRY(sp_bed_shape(b->cx, &b->r, b->node->out[0], &rank, dim));
     b->out.rows = sparta_tensor_view(b->node->out[0]->dtype, rank, dim, NULL);
-    SP_TRY(some_of(b, &b->out.rows, &b->answer));
-    SP_TRY(some_of(b, &b->out.rows, &b->got));
+    b->out.name = "the result";
+    SP_TRY(some_of(b, &b->out, &b->answer));
+    SP_TRY(some_of(b, &b->out, &b->got));
     double start = sp_now();
     SP_TRY(sp_call_builtin(b->cx, b->node, in, &b->answer));
     b->builtin_seconds = sp_now() - start;
@@ -214,6 +222,10 @@ static sparta_status make(sp_bed *b)
         spent += once;
     }
     if (b->samples) b->builtin_seconds *= (double)b->r.tokens / b->samples;
+    const char *outside = sp_fence_broken(b->fence);
+    if (outside)
+        return sp_fail(b->cx, SPARTA_E_INTERNAL, "%s: the reference writes outside of %s", b->node->name,
+                       outside);
     return find_slack(b);
 }
 
@@ -256,7 +268,7 @@ static sparta_status make_lanes(sp_bed *b, operand *o, sp_layout layout)
     const int64_t features = sp_panel_features(&o->rows), more = o == &b->out ? 2 * b->threads : 0;
     size_t *bytes = &o->lain[layout].bytes;
     if (!sp_lanes_of(layout, &o->rows, more, &o->lain[layout].lanes, bytes)) *bytes = SIZE_MAX;
-    o->lain[layout].at = sp_arena_array(b->arena, *bytes, 1);
+    o->lain[layout].at = sp_fence_alloc(b->arena, &b->fence, o->name, *bytes);
     SP_NEED(b->cx, o->lain[layout].at);
     for (int64_t t = 0; o->rows.data && t < sp_panel_tokens(&o->rows); t++)
         move(o, layout, t, (char *)o->rows.data + (size_t)(t * features) * sparta_dtype_size(o->rows.dtype),
@@ -267,7 +279,7 @@ static sparta_status make_lanes(sp_bed *b, operand *o, sp_layout layout)
 static sparta_status make_rows(sp_bed *b, operand *o)
 {
     if (o->rows.data || o->rows.rank < 0) return SPARTA_OK;
-    return sp_tensor_alloc_in(b->arena, o->rows.dtype, o->rows.rank, o->rows.dim, &o->rows);
+    return sp_fence_tensor(b->arena, &b->fence, o->name, &o->rows);
 }
 
 /* Input i, or the result (-1). */
@@ -340,7 +352,8 @@ static sparta_status bind(sp_bed *b, sp_contender *c)
     if (c->call.kernel->ready) SP_TRY(c->call.kernel->ready(b->cx, j));
     if (!c->call.kernel->work) return SPARTA_OK;
     c->each = (c->call.kernel->work(j) / sizeof(float) + 15) / 16 * 16;
-    c->work = sp_arena_array(c->arena, c->each * (size_t)b->threads, sizeof(float));
+    c->work =
+        sp_fence_alloc(c->arena, &c->fence, "its scratch", c->each * (size_t)b->threads * sizeof(float));
     SP_NEED(b->cx, c->work);
     return SPARTA_OK;
 }
@@ -404,6 +417,7 @@ void sp_bed_drop(sp_bed *b, sp_contender *c)
     c->arena = NULL;
     c->times = NULL;
     c->work = NULL;
+    c->fence = NULL;
     c->n_times = 0;
 }
 
@@ -468,6 +482,15 @@ static void turn(sp_bed *b, sp_contender *c, bool known)
     c->call.job.in[0].tensor.data = known ? b->in[0].rows.data : b->turns + b->turn * n;
 }
 
+/* Did it stay inside? Who did not gives no answer, whatever it says, and is timed no more. */
+static bool inside(const sp_bed *b, sp_contender *c)
+{
+    const char *of_bed = sp_fence_broken(b->fence), *own = sp_fence_broken(c->fence);
+    if (of_bed || own) c->outside = of_bed ? of_bed : own;
+    if (c->outside) c->found.ok = false;
+    return !c->outside;
+}
+
 sparta_status sp_bed_check(sp_bed *b, sp_contender *c)
 {
     static const sp_tolerance usual = {-1, -1};
@@ -480,6 +503,7 @@ sparta_status sp_bed_check(sp_bed *b, sp_contender *c)
         SP_TRY(run_builtin(b));
     gather(b, &b->out, sp_implement_layout(c->im), &b->got);
     sp_close(&b->got, &b->answer, &usual, b->slack, &c->found);
+    (void)inside(b, c);
     return SPARTA_OK;
 }
 
@@ -502,6 +526,7 @@ sparta_status sp_bed_time(sp_bed *b, sp_contender *c, double seconds)
     sp_timing t = {0};
     SP_TRY(sp_bed_build(b, c));
     SP_TRY(sp_time(b->cx, run_once, &(timed){b, c}, seconds, &t));
+    if (!inside(b, c)) return SPARTA_OK;
     if (c->best == 0 || t.best < c->best) c->best = t.best;
     c->spread = t.median / t.best - 1;
     return SPARTA_OK;
@@ -576,6 +601,7 @@ sparta_status sp_bed_race(sp_bed *b, sp_contender *const *all, int n, double sec
         SP_ASSERT(all[i]->arena); /* it is built */
         r[i].c = all[i];
         calibrate(b, &r[i]);
+        (void)inside(b, all[i]); /* all pieces ran */
         longest = fmax(longest, r[i].span);
     }
     /* As long as the longest span: a fast kernel in short windows would find quiet moments that a slow one never has. */

@@ -11,6 +11,7 @@
  *     a Sparsify leaves some; ids are in range.
  *   - Before a contender is checked its outputs are filled with NaN: what it does not write, and what the one before it has written, is no
  *     answer. Right is what ops/close.h calls close.
+ *   - Every operand lies between fences (fence.h). A contender that writes beyond is wrong, whatever its answer is, and is said to be.
  *   - Where every token is computed by itself, a few tokens are compared and all of them are timed; else everything is compared.
  *   - Times are the best of short windows. In a race the windows of all contenders take turns and are about as long, so that all see the same
  *     machine.
@@ -45,9 +46,12 @@ typedef struct sp_contender {
     int64_t bytes;     /* of it */
     char format[256];  /* of it; a longer one is cut */
     sp_call call;
-    sp_arena *arena; /* of what its kernel prepares, and its scratch; NULL: it is not built */
-    float *work;     /* of all threads, one after the other; NULL: it needs none */
-    size_t each;     /* floats of a thread */
+    sp_arena *arena;        /* of what its kernel prepares, and its scratch; NULL: it is not built */
+    float *work;            /* of all threads, one after the other; NULL: it needs none */
+    size_t each;            /* floats of a thread */
+    struct sp_fence *fence; /* around its scratch */
+    const char *
+        outside; /* the operand beyond which it wrote (fence.h), of the bed: it is out; NULL: it stayed inside */
     sp_closeness found;
     double best;   /* seconds a call; 0: not timed */
     double spread; /* how much longer the median was, as a share of it */

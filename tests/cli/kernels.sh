@@ -114,6 +114,8 @@ run 2 "a kernel that nobody gave" compile pruned.onnx --schedule own.sched --no-
 sed 's/splat(w/2.f * splat(w/' "$root/examples/kernel.c" > wrong.c
 run 0 "a kernel that is wrong" compile pruned.onnx --kernel wrong.c --db wrong.db -o right.sparta; has err "kernel rows_of_csr disagrees with the reference" "is not used"
 run 3 "a kernel that is wrong, asked for and not timed" compile pruned.onnx --kernel wrong.c --schedule own.sched --no-measure -o x.sparta
+sed 's/^    for (long i = 0; i < p->n; i++) {/    p->y[64 * (p->n + 20)] = 1;\n&/' "$root/examples/kernel.c" > far.c
+run 0 "a kernel that leaves its result" compile pruned.onnx --kernel far.c --db far.db -o right.sparta; has err "kernel rows_of_csr writes outside of the result and is not used" "is named"
 sed 's/const float \*w/const flaot *w/' "$root/examples/kernel.c" > bad.c
 run 1 "a kernel that does not compile" compile pruned.onnx --kernel bad.c -o x.sparta; has err "bad.c: kernel rows_of_csr" "names it"; has err "flaot" "says why"
 run 1 "a kernel that says nothing" compile pruned.onnx --kernel own.sched -o x.sparta; complains "a kernel that says nothing"

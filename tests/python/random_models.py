@@ -361,6 +361,23 @@ class Maker:
         else:
             self.node(kind, [v], [b, c, h - 1, w - 1], flat=v.flat, kernel_shape=[2, 2])
 
+    def head(self):
+        """What ends a recogniser or a language model: items of an image's width or tokens, thousands of classes, Softmax."""
+        v, classes = self.value(least=2), self.pick([1030, 1300, 2100, 6000])
+        if v is None:
+            return
+        if v.rank == 4 and not any(isinstance(d, str) for d in v.dims[1:]):
+            b, c, h, w = v.dims
+            v = self.node("ReduceMean", [v, self.ints(2)], [b, c, 1, w], flat=v.flat, keepdims=1)
+            v = self.transpose(self.node("Squeeze", [v, self.ints(2)], [b, c, w], flat=v.flat), [0, 2, 1])
+        if isinstance(v.dims[-1], str) or self.elements(v.dims[:-1]) * classes > 1 << 20:
+            return
+        y = self.node("MatMul", [v, self.constant(self.weight(v.dims[-1], classes))], v.dims[:-1] + [classes])
+        y = self.node("Add", [y, self.constant(self.floats(classes))], y.dims)
+        y = self.node(self.pick(["Softmax", "LogSoftmax"]), [y], y.dims, flat=True, axis=-1)
+        if self.chance(0.5) and not any(isinstance(d, str) for d in y.dims):
+            self.node("Flatten", [y], [self.elements(y.dims[:-1]), classes], flat=True, axis=y.rank - 1)
+
     # ------------------------------------------------------------ a model
     def make(self):
         self.add_inputs()
@@ -370,6 +387,8 @@ class Maker:
         for _ in range(self.pick([1, 2, 4, 6, 9, 12])):
             self.pick(makers)()
             self.values = [v for v in self.values if self.elements(v.dims) <= 1 << 20]
+        if self.chance(0.1):
+            self.head()
         made = {o for n in self.nodes for o in n.output}
         if not any(v.name in made for v in self.values):
             v = self.value()

@@ -205,11 +205,16 @@ static void run_nest(const sp_nest *n, kernel_fn fn, const sparta_tensor *tensor
     void *data[SP_NEST_OPERANDS];
     must(sp_nest_bind(cx, n, tensor, &b), "bind");
     for (int i = 0; i < n->operands; i++) data[i] = tensor[i].data;
-    void *work = aligned_alloc(64, (sp_nest_scratch(n, &b) + 127) / 64 * 64);
+    enum { BEHIND = 1 << 16 }; /* bytes that stay as they are */
+    const size_t scratch = sp_nest_scratch(n, &b);
+    unsigned char *work = aligned_alloc(64, (scratch + BEHIND + 63) / 64 * 64);
+    memset(work + scratch, 0xc5, BEHIND);
     for (int part = 0; part < parts; part++) {
         struct sp_nest_args a;
         if (sp_nest_cut(n, &b, data, part, parts, work, &a)) fn(&a);
     }
+    for (int i = 0; i < BEHIND; i++)
+        if (work[scratch + i] != 0xc5) fail_msg("it writes %d bytes behind its scratch of %zu", i, scratch);
     free(work);
 }
 

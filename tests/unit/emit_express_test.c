@@ -71,6 +71,8 @@ static const struct {
     {"input a: f32[3,5,40]\n", "Softmax(a) {axis=1}", 1},
     {"input a: f32[3,5,40]\n", "Softmax(a) {axis=0}", 1},
     {"input a: f32[3,5,40]\n", "LogSoftmax(a)", 2},
+    {"input a: f32[3,13,2100]\n", "Softmax(a)", 2}, /* lines of more than 256 KiB in lanes */
+    {"input a: f32[3,21,1300]\n", "LogSoftmax(a)", 2},
     {"input a: f32[3,5,1]\n", "Softmax(a) {axis=1}", 1},
     {"input a: f32[3,5,40]\nconst c: i64[1] = [-1]\n", "ReduceMean(a, c)", 2},
     {"input a: f32[3,5,40]\nconst c: i64[1] = [1]\n", "ReduceMean(a, c) {keepdims=0}", 1},

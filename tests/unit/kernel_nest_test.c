@@ -322,6 +322,34 @@ static void test_cuts(void **state)
         }
 }
 
+/* Texts on panels count in 64 tokens, so that their lines do as well, whatever their width; other lines stay within 256 KiB where 16 lanes do. */
+static void test_lines(void **state)
+{
+    (void)state;
+    static const int64_t widths[] = {1, 16, 255, 1023, 1024, 1025, 1100, 2048, 4097, 18710, 100000};
+    sp_nest down, lanes;
+    parse("t* | f; x0: f32[t,f]; y0: f32[t,f]; t0 = largest(x0); t1 = sub(x0,t0); t2 = exp(t1); t3 = "
+          "sum(t2); y0 = div(t2,t3)",
+          &down);
+    parse("t* | f; x0: lanes f32[t,f]; y0: lanes f32[t,f]; t0 = largest(x0); t1 = sub(x0,t0); t2 = exp(t1); "
+          "t3 = sum(t2); y0 = div(t2,t3)",
+          &lanes);
+    for (size_t i = 0; i < SP_COUNT(widths); i++)
+        for (int64_t tokens = 16; tokens <= 64; tokens += 16) {
+            sp_nest_bound b;
+            sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){tokens, widths[i]}, NULL), p[2];
+            t.stride[0] = 1, t.stride[1] = 64;
+            p[0] = p[1] = t;
+            assert_int_equal(sp_nest_bind(cx, &lanes, p, &b), SPARTA_OK);
+            assert_int_equal(b.block, 64);
+            assert_int_equal(b.line, 64 * widths[i]);
+            assert_true(sp_nest_scratch(&lanes, &b) >= (size_t)(64 * widths[i]) * sizeof(float));
+            assert_int_equal(sp_nest_bind(cx, &down, p, &b), SPARTA_OK);
+            assert_true(b.block % 16 == 0 && b.block >= 16 && b.block <= 256);
+            assert_true((b.block - 16) * widths[i] <= 1 << 16);
+        }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -339,7 +367,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refused), cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_phases),     cmocka_unit_test(test_bounds),  cmocka_unit_test(test_joins),
-        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_cuts),       cmocka_unit_test(test_lines),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

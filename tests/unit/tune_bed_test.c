@@ -60,6 +60,84 @@ static void unwritten_outputs_are_wrong(void **state)
     bed_free(b);
 }
 
+static char *victim;
+static int64_t where; /* the byte that is written, from its begin */
+static char written;  /* another than is there */
+
+/* The right answer is there already, and one byte more. */
+static __attribute__((no_sanitize("address"))) void beyond(const void *args)
+{
+    (void)args;
+    victim[where] = written;
+}
+
+/* Bytes that an operand has on the bed. */
+static size_t size_of(const sp_operand *o)
+{
+    if (sp_layout_has_lanes(o->layout)) return (size_t)(o->lanes.panels * o->lanes.rows) * SP_PANEL * 4;
+    return (size_t)sparta_tensor_elements(&o->tensor) * sparta_dtype_size(o->tensor.dtype);
+}
+
+static __attribute__((no_sanitize("address"))) void writes(sp_bed *on, sp_contender *c, const sp_operand *o,
+                                                           int64_t at, const char *what)
+{
+    victim = sp_layout_has_lanes(o->layout) ? o->at : o->tensor.data;
+    where = at < 0 ? at : (int64_t)size_of(o) + at;
+    written = (char)~victim[where];
+    const sp_entry entry = c->call.entry;
+    c->call.entry = beyond;
+    assert_int_equal(sp_bed_check(on, c), SPARTA_OK);
+    assert_non_null(c->outside);
+    assert_string_equal(c->outside, what);
+    assert_false(c->found.ok);
+    c->outside = NULL;
+    c->best = 0;
+    assert_int_equal(sp_bed_time(on, c, 1e-5), SPARTA_OK); /* seen there as well, and not timed */
+    assert_non_null(c->outside);
+    assert_true(c->best == 0);
+    c->call.entry = entry;
+    c->outside = NULL;
+    assert_int_equal(sp_bed_check(on, c), SPARTA_OK); /* the fence is whole again */
+    assert_null(c->outside);
+    assert_true(c->found.ok);
+}
+
+/* One byte before or behind what a contender was given, near or far: it is out, and the operand is named. */
+static void who_leaves_operands_is_out(void **state)
+{
+    (void)state;
+    static const int64_t places[] = {0, 3, 255, 4096, (16 << 10) - 1, -1, -64, -(16 << 10)};
+    sp_task task;
+    bed *b = product(&task);
+    sp_bed *on;
+    int tried = 0;
+    const sp_bed_request r = {.task = &task, .tokens = 130, .seed = 3};
+    assert_int_equal(sp_bed_create(cx, &r, &on), SPARTA_OK);
+    for (int i = 0; i < sp_implement_count(); i++) {
+        sp_contender c = {.im = sp_implement_row(i)};
+        if (!c.im->kernel || !sp_implement_point(c.im, 0, &task) || !sp_implement_matches(c.im, &task))
+            continue;
+        memcpy(c.point, task.point, sizeof c.point);
+        assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
+        assert_true(c.found.ok && !c.outside);
+        for (size_t k = 0; k < SP_COUNT(places); k++) {
+            writes(on, &c, &c.call.job.out[0], places[k], "the result");
+            writes(on, &c, &c.call.job.in[0], places[k], "input 0");
+        }
+        if (c.work) {
+            const sparta_tensor scratch =
+                sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){(int64_t)c.each}, c.work);
+            writes(on, &c, &(sp_operand){.layout = SP_LAYOUT_ROWS, .tensor = scratch}, 7, "its scratch");
+        }
+        tried++;
+        sp_bed_drop(on, &c);
+    }
+    assert_true(tried >= 2);
+    sp_bed_free(on);
+    sp_implement_task_free(cx, &task);
+    bed_free(b);
+}
+
 /* More than any fixed number of contenders race, each in as many windows. */
 static void many_race(void **state)
 {
@@ -228,6 +306,7 @@ static void points_of_a_space(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(unwritten_outputs_are_wrong),
+                                       cmocka_unit_test(who_leaves_operands_is_out),
                                        cmocka_unit_test(many_race),
                                        cmocka_unit_test(large_weights),
                                        cmocka_unit_test(other_operators),
