@@ -420,8 +420,8 @@ typedef struct sparta_arrays {
     int64_t dim[SPARTA_RANK];
     sparta_tensor pos[12], crd[12], values;
 } sparta_arrays;
-/* Arrays of somebody else (docs/formats.md says which are SciPy's and torch's) as a packed tensor, without a copy: they are verified now, and stay where
- * and as they are until it is freed; only values may change. */
+/* Arrays of somebody else (docs/formats.md says which are SciPy's and torch's) as a packed tensor. Positions and coordinates are copied and verified;
+ * values are not copied, stay where they are until it is freed, and may change. */
 SPARTA_API SPARTA_MUST sparta_status sparta_packed_view(sparta_ctx *cx, const sparta_arrays *arrays,
                                                         sparta_packed **out);
 /* A view of its arrays, which lives as long as it does; `size` of the struct set. E_UNSUPPORTED: a sum of formats, which has several sets of them. */
@@ -867,8 +867,8 @@ typedef struct sparta_operator_spec {
     /* In the order of the expression, the result first: type, dims (-1: any, known when it runs). With data: a constant. */
     int n;
     const sparta_tensor *operand;
-    /* (n), or NULL: the weight as arrays instead of dense data. They are borrowed, and stay where they are as long as the operator lives;
-     * their values may change between runs, positions and coordinates may not. */
+    /* (n), or NULL: the weight as arrays instead of dense data. Positions and coordinates are copied; values stay where they are as long
+     * as the operator lives, and may change between runs. */
     const sparta_arrays *const *packed;
     /* To pack a dense weight into; NULL: that of the implement that is chosen. */
     const char *format;

@@ -32,12 +32,18 @@ def _tensor(shape, address=None):
     return t
 
 
+def _plain(x):
+    """Row-major and aligned, with its values as they are: what the library reads by its address."""
+    x = x.resolve_neg().contiguous()
+    return x.clone() if x.data_ptr() % x.element_size() else x
+
+
 class Operator(Handle):
     """The product with one weight (n, k), and a bias or None."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, format: str):
         self.shape = tuple(weight.shape)
-        self._held = [x.detach().float().contiguous() for x in (weight, bias) if x is not None]
+        self._held = [_plain(x.detach().float()) for x in (weight, bias) if x is not None]
         n, k = self.shape
         operands = [_tensor((-1, n)), _tensor((-1, k)), *(_tensor(tuple(x.shape), x.data_ptr()) for x in self._held)]
         array = (Tensor * len(operands))(*operands)
@@ -52,7 +58,7 @@ class Operator(Handle):
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """(..., k) by the weight turned: (..., n)."""
-        flat = x.reshape(-1, self.shape[1]).contiguous()
+        flat = _plain(x.reshape(-1, self.shape[1]))
         out = x.new_empty(flat.shape[0], self.shape[0])
         parts = max(1, min(torch.get_num_threads(), flat.shape[0] // _ROWS))
         cuts = [flat.shape[0] * i // parts // _ROWS * _ROWS if i < parts else flat.shape[0] for i in range(parts + 1)]

@@ -61,13 +61,15 @@ class Expression(Handle):
         if out is not None and not isinstance(out, Mapping) and len(results) != 1:
             raise ValueError(f"expression: it has {len(results)} results; give out as a dict of them by name")
         with self._context.lock:
-            inputs, keep = _named(given, rows=True)
+            inputs, keep = _named(given)
             for name in results:
                 if outs.get(name) is None:
                     outs[name] = self._empty(name, inputs, arrays)
-            outputs, kept = _named(outs, rows=False)
+            outputs, kept, done = _written(outs)
             status = lib.sparta_expression_run(self._handle, inputs, len(inputs), outputs, len(outputs))
             self._context.check(status)
+            for call in done:
+                call()
         del keep, kept
         found = {string(v.name): self._result(v, outs) for v in self._operands if v.written}
         return next(iter(found.values())) if len(found) == 1 else found
@@ -105,18 +107,25 @@ def _shape(value):
     return tuple(None if n < 0 else n for n in value.dim[: value.rank])
 
 
-def _named(arrays, rows):
-    """(named tensors, what must live as long as they do). rows: a copy where one is not row-major; a result is written where it is."""
+def _named(arrays):
+    """(named tensors, what must live as long as they do)."""
     tensors, keep = (_NAMED * len(arrays))(), []
-    for i, (name, array) in enumerate(arrays.items()):
-        if not rows and not hasattr(array, "__dlpack__"):
-            raise TypeError(f"expression: out {name} is a {type(array).__name__}, not an array that can be written")
-        if not rows and not getattr(getattr(array, "flags", None), "writeable", True):
-            raise ValueError(f"expression: out {name} is read-only")
-        tensors[i].tensor, kept = _arrays.view(array, name, rows)
-        tensors[i].name = name.encode()
+    for slot, (name, array) in zip(tensors, arrays.items()):
+        slot.name = name.encode()
+        slot.tensor, kept = _arrays.view(array, name, rows=True)
         keep.append(kept)
     return tensors, keep
+
+
+def _written(arrays):
+    """The same of results, and what to call when they are there."""
+    tensors, keep, done = (_NAMED * len(arrays))(), [], []
+    for slot, (name, array) in zip(tensors, arrays.items()):
+        slot.name = name.encode()
+        slot.tensor, kept, call = _arrays.written(array, f"expression: out {name}")
+        keep.append(kept)
+        done.append(call)
+    return tensors, keep, done
 
 
 def expr(

@@ -91,7 +91,7 @@ class Packed(Handle):
         """Dense; absent elements are 0."""
         t = self._type()
         out = _arrays.empty(t.dtype, self.shape)
-        view, _ = _arrays.view(out)
+        view, _, _ = _arrays.written(out, "out")
         view.dtype = t.dtype
         with self._context.lock:
             self._context.call("sparta_packed_unpack", self._handle, c.byref(view))
@@ -134,7 +134,8 @@ def pack(array: Any, format: object, mask: Any = None, limit: float = 0) -> Pack
 
 
 def view_sparse(array: Any) -> Packed | None:
-    """A sparse matrix of SciPy or torch (csr, csc, bsr) as a Packed of the same memory; None: it is none. SciPy's others become csr first."""
+    """A sparse matrix of SciPy or torch (csr, csc, bsr) as a Packed: its positions copied, its values where they lie. None: it is none. SciPy's
+    others become csr first."""
     package, kind = type(array).__module__.partition(".")[0], ""
     if isinstance(array, Packed):
         return array
@@ -144,14 +145,18 @@ def view_sparse(array: Any) -> Packed | None:
             array = array.copy()
             array.sum_duplicates()
         kind, arrays = array.format, (array.indptr, array.indices, array.data)
-    elif package == "torch" and str(array.layout) in _TORCH:
+    elif str(getattr(array, "layout", "")) in _TORCH:
         kind, crow, col = _TORCH[str(array.layout)]
-        arrays = (getattr(array, crow)().numpy(), getattr(array, col)().numpy(), array.values())  # values may be bf16, which NumPy lacks
+        # What has no memory is refused by its values, before its sizes are looked at.
+        arrays = (getattr(array, crow)(), getattr(array, col)(), array.values())
     if not kind:
         return None
-    pos, crd, values = arrays
-    blocks = f"({values.shape[1]},{values.shape[2]})" if kind == "bsr" else ""
-    return _view(f"{kind}{blocks}, pos={_WIDTH[pos.dtype.name]}, crd={_WIDTH[crd.dtype.name]}", array.shape, pos, crd, values)
+    views = [_arrays.view(a, what, rows=True) for a, what in zip(arrays, ("its values' positions", "its values' coordinates", "its values"))]
+    pos, crd, values = (v[0] for v in views)
+    blocks = f"({values.dim[1]},{values.dim[2]})" if kind == "bsr" else ""
+    if len(array.shape) != 2 or values.rank != (3 if blocks else 1):
+        raise ValueError(f"a sparse {kind} of {len(array.shape)} dimensions is not taken; give a matrix")
+    return _view(f"{kind}{blocks}, pos={_arrays.dtype_name(pos.dtype)}, crd={_arrays.dtype_name(crd.dtype)}", array.shape, views)
 
 
 _TORCH = {
@@ -159,16 +164,17 @@ _TORCH = {
     "torch.sparse_csc": ("csc", "ccol_indices", "row_indices"),
     "torch.sparse_bsr": ("bsr", "crow_indices", "col_indices"),
 }
-_WIDTH = {"int32": "i32", "int64": "i64"}
 
 
-def _view(format, shape, pos, crd, values):
+def _view(format, shape, views):
     """Positions and coordinates of the second level, and values: what csr, csc and bsr have."""
-    views = [_arrays.view(a, what, rows=True) for a, what in ((pos, "pos"), (crd, "crd"), (values.reshape(-1), "values"))]
-    a = new("sparta_arrays", format=format, dtype=views[2][0].dtype, rank=len(shape))
+    pos, crd, values = (v[0] for v in views)
+    slots = (values.dim[0] * values.dim[1] * values.dim[2]) if values.rank == 3 else values.dim[0]
+    values = lib.sparta_tensor_view(values.dtype, 1, (c.c_int64 * 1)(slots), values.data)
+    a = new("sparta_arrays", format=format, dtype=values.dtype, rank=len(shape))
     a.dim[: len(shape)] = shape
-    a.pos[1], a.crd[1], a.values = (v[0] for v in views)
+    a.pos[1], a.crd[1], a.values = pos, crd, values
     context = Context()
     packed = Packed(context, context.make("sparta_packed_view", c.byref(a)))
-    packed._keep = [v[1] for v in views]
+    packed._keep = views[2][1]
     return packed

@@ -72,7 +72,7 @@ class SparseTensor:
         """Stores an array or torch tensor; the arguments behind it are those of the class. mask and limit as sparta.pack has them."""
         self = cls(*arguments, **named)
         self._torch = hasattr(array, "detach")
-        array, mask = (x.detach() if hasattr(x, "detach") else x for x in (array, mask))
+        array, mask = (x.detach() if getattr(x, "requires_grad", False) else x for x in (array, mask))
         self.packed = pack(array, self.format, mask, limit)
         return self
 

@@ -4,7 +4,7 @@
 
 struct sparta_packed {
     sparta_ctx *cx;
-    sp_packed own; /* made here; its arrays are somebody else's where it is `borrowed` */
+    sp_packed own; /* made here; its values are somebody else's where it is `borrowed` */
     bool borrowed;
     sp_store_file file;  /* or read; all 0 otherwise */
     const sp_packed *is; /* one of them */
@@ -74,6 +74,9 @@ sparta_status sparta_packed_create(sparta_ctx *cx, const char *format, const spa
 {
     sp_mask keep = {0};
     SP_TRY(sp_tensor_on_cpu(cx, dense, "pack", "dense"));
+    if ((!dense->data && sparta_tensor_elements(dense)) ||
+        (mask && !mask->data && sparta_tensor_elements(mask)))
+        return sp_fail(cx, SPARTA_E_USAGE, "pack: there are no data to pack");
     if (mask) SP_TRY(sp_tensor_on_cpu(cx, mask, "pack", "mask"));
     if (mask && !sp_tensor_same_shape(dense, mask))
         return sp_fail(cx, SPARTA_E_SHAPE,
@@ -134,7 +137,8 @@ void sparta_packed_free(sparta_packed *p)
 {
     if (!p) return;
     if (p->is == &p->own) {
-        if (!p->borrowed) sp_packed_free(p->cx, &p->own);
+        if (p->borrowed) p->own.values.data = NULL;
+        sp_packed_free(p->cx, &p->own);
     } else
         sp_store_file_free(p->cx, &p->file);
     sp_text_free(&p->format);

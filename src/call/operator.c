@@ -322,7 +322,8 @@ void sparta_operator_free(sparta_operator *op)
     sparta_ctx *cx = op->cx;
     for (size_t i = 0; i < SP_COUNT(op->object); i++)
         if (op->object[i]) sp_jit_close(op->object[i]);
-    if (op->owned) sp_packed_free(cx, &op->packed);
+    if (!op->owned) op->packed.values.data = NULL;
+    sp_packed_free(cx, &op->packed);
     sp_graph_free(op->graph);
     sp_arena_free(op->arena);
     sp_free(cx, op);

@@ -34,7 +34,7 @@ struct sparta_operator {
     sp_arena *arena;
     sp_graph *graph;
     sp_packed packed; /* the weight, as far as it is stored in a format */
-    bool owned;       /* ... and its arrays are ours */
+    bool owned;       /* ... and its values are ours; positions always are */
     sp_call call;     /* prepared; its operands are those that are constant */
     sp_entry to_lanes, to_rows;
     const sp_object *object[3];

@@ -119,12 +119,9 @@ static sparta_status choose_packed(making *m, int w, lower_node *ln)
         if (m->op->packed.dim[i] != m->spec->operand[w].dim[i])
             return sp_fail(m->cx, SPARTA_E_SHAPE, "operator: the arrays of %s are of another shape",
                            m->ref[w].name);
-    const sp_format *f = &m->op->packed.format;
-    SP_TRY(by_format(m, f, m->spec->packed[w]->format, &ln->task, &ln->im));
-    /* Nothing is timed: what is generated is the faster one where the format ends in blocks (docs/benchmarks/layers.md). */
-    if (sp_implement_stores_any(ln->im) && ln->task.special && f->n &&
-        f->level[f->n - 1].kind == SP_LEVEL_DENSE)
-        ln->im = &sp_implement_generated_linear;
+    SP_TRY(by_format(m, &m->op->packed.format, m->spec->packed[w]->format, &ln->task, &ln->im));
+    /* The walker notes values when it is made, and these may change. */
+    if (sp_implement_stores_any(ln->im) && ln->task.special) ln->im = &sp_implement_generated_linear;
     return SPARTA_OK;
 }
 
@@ -183,6 +180,11 @@ static sparta_status load(making *m, const lower_node *ln)
     SP_TRY(say_why(m, ln, op->object[0] ? target : SP_TARGET_PORTABLE));
     SP_TRY(sp_call_bind(m->cx, op->arena, op->graph->node[0], im->kernel, op->object[0], &op->call));
     op->call.job.text = sp_implement_function_name(im, &ln->task);
+    if (!op->owned && op->packed.rank && op->call.kernel == &sp_panel_walk)
+        return sp_fail(
+            m->cx, SPARTA_E_UNSUPPORTED,
+            "operator: arrays of this format are read where they lie by generated code alone, for which "
+            "there is no compiler here, or which does not take it; give the weight dense, with a format");
     return SPARTA_OK;
 }
 

@@ -1,29 +1,57 @@
-/* Arrays of somebody else (SciPy's, torch's, a caller's) as a packed tensor: the same memory, verified. */
+/* Arrays of somebody else (SciPy's, torch's, a caller's) as a packed tensor. Positions and coordinates are copied and then verified: kernels follow them
+ * without a look, so nobody else may be able to change them. Values are the same memory. */
 #include "store/store.h"
 #include <string.h>
 
 _Static_assert(SP_COUNT(((sparta_arrays *)0)->pos) >= SP_LEVELS,
                "sparta_arrays holds all levels of a format");
 
+/* In the place of *t. What is no plain array stays as it is, for sp_packed_verify to refuse. */
+static sparta_status own(sparta_ctx *cx, sparta_tensor *t, void **copy)
+{
+    const int64_t n = sparta_tensor_elements(t);
+    size_t bytes;
+    if (n <= 0 || !t->data || !sp_tensor_contiguous(t)) return SPARTA_OK;
+    if (!sp_size_mul((size_t)n, sparta_dtype_size(t->dtype), &bytes))
+        return sp_fail(cx, SPARTA_E_LIMIT, "packed arrays: %lld elements are too many", (long long)n);
+    *copy = sp_alloc(cx, bytes);
+    SP_NEED(cx, *copy);
+    t->data = memcpy(*copy, t->data, bytes);
+    return SPARTA_OK;
+}
+
+static sparta_status take(sparta_ctx *cx, const sparta_arrays *a, sp_packed *p, void *copy[2 * SP_LEVELS])
+{
+    if (!memchr(a->format, 0, sizeof a->format))
+        return sp_fail(cx, SPARTA_E_USAGE, "packed arrays: their format has no end");
+    SP_TRY(sp_format_parse(cx, a->format, &p->format));
+    if (p->format.sum || p->format.rank != a->rank)
+        return sp_fail(cx, SPARTA_E_UNSUPPORTED,
+                       "packed arrays: \"%.100s\" is no format of one set of arrays for %d dims", a->format,
+                       a->rank);
+    memcpy(p->dim, a->dim, sizeof p->dim);
+    memcpy(p->pos, a->pos, sizeof p->pos);
+    memcpy(p->crd, a->crd, sizeof p->crd);
+    for (int i = 0; i < SP_LEVELS; i++) {
+        SP_TRY(sp_tensor_on_cpu(cx, &p->pos[i], "packed array", "pos"));
+        SP_TRY(sp_tensor_on_cpu(cx, &p->crd[i], "packed array", "crd"));
+        SP_TRY(own(cx, &p->pos[i], &copy[2 * i]));
+        SP_TRY(own(cx, &p->crd[i], &copy[2 * i + 1]));
+    }
+    SP_TRY(sp_tensor_on_cpu(cx, &p->values, "packed array", "values"));
+    return sp_packed_verify(cx, p);
+}
+
 sparta_status sp_store_arrays(sparta_ctx *cx, const sparta_arrays *given, sp_packed *out)
 {
     sparta_arrays a;
+    void *copy[2 * SP_LEVELS] = {NULL};
     SP_TRY(sp_options(cx, "packed arrays", given, &a, sizeof a));
-    *out = (sp_packed){.dtype = a.dtype, .rank = a.rank, .values = a.values};
-    if (!memchr(a.format, 0, sizeof a.format))
-        return sp_fail(cx, SPARTA_E_USAGE, "packed arrays: their format has no end");
-    SP_TRY(sp_format_parse(cx, a.format, &out->format));
-    if (out->format.sum || out->format.rank != a.rank)
-        return sp_fail(cx, SPARTA_E_UNSUPPORTED,
-                       "packed arrays: \"%.100s\" is no format of one set of arrays for %d dims", a.format,
-                       a.rank);
-    memcpy(out->dim, a.dim, sizeof out->dim);
-    memcpy(out->pos, a.pos, sizeof out->pos);
-    memcpy(out->crd, a.crd, sizeof out->crd);
-    for (int i = 0; i < SP_LEVELS; i++) {
-        SP_TRY(sp_tensor_on_cpu(cx, &out->pos[i], "packed array", "pos"));
-        SP_TRY(sp_tensor_on_cpu(cx, &out->crd[i], "packed array", "crd"));
-    }
-    SP_TRY(sp_tensor_on_cpu(cx, &out->values, "packed array", "values"));
-    return sp_packed_verify(cx, out);
+    sp_packed p = {.dtype = a.dtype, .rank = a.rank, .values = a.values};
+    const sparta_status status = take(cx, &a, &p, copy);
+    if (status)
+        for (int i = 0; i < 2 * SP_LEVELS; i++) sp_free(cx, copy[i]);
+    else
+        *out = p;
+    return status;
 }

@@ -84,7 +84,8 @@ bool sp_store_is_packed(const sp_npz *z);
 /* Verified. */
 sparta_status sp_store_read(sparta_ctx *cx, const char *path, sp_store_file *out) SP_MUST;
 void sp_store_file_free(sparta_ctx *cx, sp_store_file *f);
-/* given.c: arrays of somebody else, verified; nothing is copied. */
+/* given.c: arrays of somebody else, verified; their values stay where they are (out->values.data is none of the packed tensor's
+ * to free). */
 sparta_status sp_store_arrays(sparta_ctx *cx, const sparta_arrays *given, sp_packed *out) SP_MUST;
 
 #endif
