@@ -79,6 +79,7 @@ expect "no stages" 1 "0 passed, 1 failed" stages ''
 # Stages side by side: what waits comes later, "alone" has nothing beside it and comes last.
 mark=$work/mark
 expect "a stage that waits for another" 0 "2 passed, 0 failed" stages "a\\ttest -e $mark && rm $mark\\tb\\nb\\tsleep 0.5; touch $mark\\n"
+expect "a stage that waits for two" 0 "3 passed, 0 failed" stages "a\\ttest -e $mark.b -a -e $mark.c && rm $mark.b $mark.c\\tb and c: build\\nb\\ttouch $mark.b\\nc: build\\tsleep 0.5; touch $mark.c\\n"
 expect "two at a time" 0 "2 passed, 0 failed" stages "a\\ttouch $mark.a; timeout 9 sh -c 'until test -e $mark.b; do sleep 0.1; done'\\nb\\ttouch $mark.b; timeout 9 sh -c 'until test -e $mark.a; do sleep 0.1; done'\\n"
 expect "one alone" 0 "3 passed, 0 failed" stages "a\\ttest -e $mark.2 && mkdir $mark && sleep 0.3 && rmdir $mark\\talone\\nb\\tmkdir $mark && sleep 0.3 && rmdir $mark && touch $mark.2\\nc\\tmkdir $mark && sleep 0.3 && rmdir $mark\\talone\\n"
 expect "one that waits for nobody" 0 "1 passed, 0 failed" stages 'a\ttrue\tnobody\n'
