@@ -224,6 +224,7 @@ sparta_status cli_make_folder(cli *c, const char *path) SP_MUST; /* with those a
 sparta_status cli_file_size(cli *c, const char *path, size_t *out) SP_MUST;
 void cli_tensor_json(cli_json *j, const sparta_tensor *t);   /* "dtype", "shape" */
 const char *cli_tensor_text(cli *c, const sparta_tensor *t); /* "f32 3x4" */
+const char *cli_dims_text(cli *c, const sparta_tensor *t);   /* "64x3x7x7" */
 const char *cli_shape(cli *c, int64_t n, int64_t k);         /* "768x3072"; "" when n is 0 */
 /* Of a report (report.c): "layers": [...], or their table; "unaccelerated_share" and why; "targets": [...]; `before` "avx512, avx2 (not checked)", or ""
  * when the package has code for none. */

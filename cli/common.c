@@ -65,6 +65,16 @@ const char *cli_tensor_text(cli *c, const sparta_tensor *t)
     return text ? text : "";
 }
 
+const char *cli_dims_text(cli *c, const sparta_tensor *t)
+{
+    sp_text shape;
+    sp_text_init(&shape, c->cx);
+    sp_tensor_print_shape(t, &shape);
+    const char *text = sp_arena_string(c->arena, sp_text_str(&shape));
+    sp_text_free(&shape);
+    return text ? text : "";
+}
+
 const char *cli_shape(cli *c, int64_t n, int64_t k)
 {
     return n ? sp_arena_printf(c->arena, "%lldx%lld", (long long)n, (long long)k) : "";

@@ -133,13 +133,17 @@ static void exchange(cli *c, cli_json *j, const sp_fit *f)
 /* ------------------------------------------------------------------ what came of it */
 static void times_of(cli_rows *rows, const sp_fit_row *row)
 {
+    if (!row) { /* a weight that is left: empty cells */
+        for (int i = 0; i < 4; i++) cli_table_text(&rows->table, "");
+        return;
+    }
     cli_rows_int(rows, "tokens", row->tokens);
     cli_rows_text(rows, "pattern", *row->pattern ? row->pattern : "dense");
     cli_rows_real(rows, "dense_us", 1, row->dense_us);
     cli_rows_real(rows, "us", 1, row->us);
 }
 
-/* All layers: of those that were left the reason. A fit has an error of each layer without data, too: the share of the norm that went. */
+/* All matrix-like weights: of those that were left the reason. A fit has an error of each layer without data, too: the share of the norm that went. */
 static sparta_status table(cli *c, cli_json *j, const sp_prune_report *r, const sp_fit *fit)
 {
     static const char *const names[] = {"weight", "shape", "density", "norm_kept", "error", "left"},
@@ -154,11 +158,23 @@ static sparta_status table(cli *c, cli_json *j, const sp_prune_report *r, const 
         cli_rows_text(&rows, "name", row->weight);
         cli_json_ints(j, "shape", 2, (const int64_t[]){row->n, row->k});
         cli_table_text(&rows.table, cli_shape(c, row->n, row->k));
-        if (timing) times_of(&rows, timing);
+        if (fit) times_of(&rows, timing);
         cli_rows_real(&rows, "density", 3, row->density);
         cli_rows_real(&rows, "norm_kept", 3, row->norm_kept);
         cli_rows_real(&rows, "error", 3, isnan(row->error) && timing ? timing->error : row->error);
         cli_rows_text(&rows, "left", timing && timing->why ? timing->why : row->why ? row->why : "");
+    }
+    for (int i = 0; i < r->n_left; i++) {
+        const sp_left *l = &r->left[i];
+        cli_rows_next(&rows);
+        cli_rows_text(&rows, "name", l->weight);
+        cli_json_ints(j, "shape", l->tensor->rank, l->tensor->dim);
+        cli_table_text(&rows.table, cli_dims_text(c, l->tensor));
+        if (fit) times_of(&rows, NULL);
+        cli_rows_real(&rows, "density", 3, NAN);
+        cli_rows_real(&rows, "norm_kept", 3, NAN);
+        cli_rows_real(&rows, "error", 3, NAN);
+        cli_rows_text(&rows, "left", sparta_left_reason(l->why));
     }
     return cli_rows_end(&rows);
 }
@@ -181,9 +197,9 @@ static sparta_status report(cli *c, cli_json *j, const sp_prune_report *r, const
     cli_json_real(j, "seconds", seconds);
     SP_TRY(table(c, j, r, fit));
     if (fit) exchange(c, j, fit);
-    cli_say(c, "%s: %d of %d weights pruned by %s to %s, %.1f %% of them gone, in %.2f s\n", path,
-            r->n_pruned, r->n, cli_text(c, CLI_METHOD, "magnitude"), pattern ? pattern : "these patterns",
-            elements > 0 ? 100 - 100 * left / elements : 0.0, seconds);
+    cli_say(c, "%s: %d of %d weights pruned by %s to %s, %.1f %% of those of products gone, in %.2f s\n",
+            path, r->n_pruned, r->n + r->n_left, cli_text(c, CLI_METHOD, "magnitude"),
+            pattern ? pattern : "these patterns", elements > 0 ? 100 - 100 * left / elements : 0.0, seconds);
     return SPARTA_OK;
 }
 

@@ -57,6 +57,15 @@ static void remark_json(cli_json *j, const sp_what_if_remark *r)
     cli_json_close(j, '}');
 }
 
+static void left_json(cli_json *j, const sp_what_if_left *l)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "weight", l->weight);
+    cli_json_ints(j, "shape", l->rank, l->dim);
+    cli_json_text(j, "reason", l->reason);
+    cli_json_close(j, '}');
+}
+
 static void break_even_json(cli_json *j, const sp_break_even *e)
 {
     cli_json_open(j, NULL, '{');
@@ -180,6 +189,26 @@ static sparta_status layers(cli *c, const sp_what_if *w)
     return cli_table_end(&t);
 }
 
+/* Weights that no pattern prunes; those of one reason and shape share a line. */
+static void left(cli *c, const sp_what_if *w)
+{
+    for (int i = 0; i < w->n_left; i++) {
+        const sp_what_if_left *l = &w->left[i];
+        int count = 0;
+        bool seen = false;
+        for (int k = 0; k < w->n_left; k++) {
+            const sp_what_if_left *o = &w->left[k];
+            if (strcmp(o->reason, l->reason) || o->rank != l->rank ||
+                memcmp(o->dim, l->dim, (size_t)l->rank * sizeof *l->dim))
+                continue;
+            seen |= k < i;
+            count++;
+        }
+        const sparta_tensor t = sparta_tensor_view(SPARTA_F32, l->rank, l->dim, NULL);
+        if (!seen) cli_say(c, "left, %d of %s (%s): %s\n", count, cli_dims_text(c, &t), l->weight, l->reason);
+    }
+}
+
 static void remarks(cli *c, const sp_what_if_pattern *p)
 {
     for (int i = 0; i < p->n_remarks; i++) {
@@ -203,6 +232,9 @@ sparta_status cli_what_if_show(cli *c, cli_json *j, const sp_what_if *w)
     const bool people = !cli_has(c, CLI_TABLE) && !cli_has(c, CLI_QUIET);
     sp_text sizes;
     measured_at(j, w);
+    cli_json_open(j, "left", '[');
+    for (int i = 0; i < w->n_left; i++) left_json(j, &w->left[i]);
+    cli_json_close(j, ']');
     sp_text_init(&sizes, c->cx);
     sp_sizes_print(&w->sizes, &sizes);
     cli_say(c,
@@ -222,6 +254,7 @@ sparta_status cli_what_if_show(cli *c, cli_json *j, const sp_what_if *w)
     cli_say(c, "measured on random weights of that shape\n");
     SP_TRY(layers(c, w));
     for (int i = 0; i < w->n; i++) remarks(c, &w->pattern[i]);
+    left(c, w);
     if (!w->complete) cli_say(c, "interrupted: not everything that was asked for is here\n");
     return SPARTA_OK;
 }

@@ -508,6 +508,28 @@ SPARTA_API SPARTA_MUST sparta_status sparta_propagate_file(sparta_ctx *cx, const
                                                            const char *smaller,
                                                            const sparta_compile_options *options);
 
+/* ------------------------------------------------------------------ what pruning leaves
+ *
+ * Weights that look like matrices and are left as they are, by `sparta prune`, `--what-if` and Python's report: why. */
+typedef enum sparta_left {
+    /* A convolution; a stack of matrices, as of experts; in_proj_weight of torch's MultiheadAttention. */
+    SPARTA_LEFT_CONVOLUTION,
+    SPARTA_LEFT_EXPERTS,
+    SPARTA_LEFT_IN_PROJECTION,
+    /* Of a product and of an embedding at once; of an embedding. */
+    SPARTA_LEFT_TIED,
+    SPARTA_LEFT_EMBEDDING,
+    SPARTA_LEFT_RECURRENT,
+    SPARTA_LEFT_QUANTISED,
+    /* Out of other parameters, in each call. */
+    SPARTA_LEFT_COMPUTED,
+    /* Of a module whose code nobody has read; whatever else. */
+    SPARTA_LEFT_OWN,
+    SPARTA_LEFT_OTHER
+} sparta_left;
+/* In words; "" for a number that is none of these. */
+SPARTA_API const char *sparta_left_reason(sparta_left why);
+
 /* ------------------------------------------------------------------ pruning to a time
  *
  * A time in; which weight takes which pattern so that the model runs within it, and least is lost. Times of layers are measured and remembered, a

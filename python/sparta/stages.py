@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import _layers, tuning
+from . import _layers, _left, tuning
 from ._blocks import choose
 from ._format_linear import FormatLinear
-from .masked import Masked, MaskedConv2d, MaskedEmbedding, as_mask, mask_
+from .masked import Masked, as_mask, mask_
 from .nn import OperatorBase
 from .patterns import Pattern
 from .schedule import Schedule
@@ -222,9 +222,10 @@ class Report(list):
         ]
         timed = [r for r in self if r.get("us") is not None]
         if timed:
+            layers = [r for r in self if r.get("left") != _left.reason("EMBEDDING")]
             us, dense = sum(r["us"] for r in timed), sum(r["dense_us"] for r in timed)
             lines.append(
-                f"{sum(r['sparse'] for r in self)} of {len(self)} layers run sparse; those timed take {us:.0f} us, dense {dense:.0f} us: "
+                f"{sum(r['sparse'] for r in self)} of {len(layers)} layers run sparse; those timed take {us:.0f} us, dense {dense:.0f} us: "
                 f"{dense / us:.2f}x"
             )
         return "\n".join(lines)
@@ -242,26 +243,51 @@ def _shown(key: str, value) -> str:
 
 
 def report(model: nn.Module) -> Report:
-    """What runs each layer of a model, its times where they were taken, and why: rows as `sparta inspect` has them.
+    """What runs each layer of a model, its times where they were taken, and why: rows as `sparta inspect` has them. Matrix-like weights that are left
+    whatever their zeros are have a row, too, whose `left` says why: convolutions, embeddings, tied heads, stacks of experts, in_proj_weight.
 
     >>> rows = report(nn.Sequential(nn.Linear(64, 32)))
     >>> rows[0]["name"], rows[0]["shape"], rows[0]["implement"], rows[0]["reason"]
     ('0', [32, 64], 'dense', 'density 1.00: there are no zeros to skip')
     """
     _need_module("report", model)
-    found = _layers.layers(model)
-    return Report(
-        _row(name, module) if name in found else _operator(name, module)
-        for name, module in model.named_modules()
-        if name in found or isinstance(module, OperatorBase)
-    )
+    found, shared = _layers.layers(model), _left.tied(model)
+    seen = {id(p) for module in found.values() for p in module.parameters(recurse=False)}
+    rows: list[dict[str, Any]] = []
+    for name, module in model.named_modules():
+        if name in found:
+            rows.append(_row(name, module, shared))
+        elif isinstance(module, OperatorBase):
+            rows.append(_operator(name, module))
+        else:
+            rows += [_left_row(name, module, *of) for of in _left.parameters(module, seen)]
+    return Report(rows)
 
 
 _OPS = {"Conv2d": "Conv", "Embedding": "Gather"}
-_KEPT = {MaskedConv2d: "dense: convolutions have no sparse kernel yet", MaskedEmbedding: "dense: rows are looked up, not multiplied"}
 
 
-def _row(name: str, module: Any) -> dict[str, Any]:
+def _left_row(module_name: str, module: nn.Module, name: str, p: torch.Tensor, kind: str) -> dict[str, Any]:
+    """A weight that is no layer of its own."""
+    density = 1.0 if p.is_meta or not p.numel() else float((p.detach() != 0).float().mean())
+    return {
+        "name": f"{module_name}.{name}" if module_name else name,
+        "op": type(module).__name__,
+        "shape": list(p.shape),
+        "dtype": str(p.dtype).removeprefix("torch."),
+        "pattern": "dense",
+        "block": "",
+        "density": density,
+        "implement": "dense",
+        "sparse": False,
+        "left": _left.reason(kind),
+        "reason": _left.reason(kind),
+        "us": None,
+        "dense_us": None,
+    }
+
+
+def _row(name: str, module: Any, shared: set[int]) -> dict[str, Any]:
     mask: Any = _layers.mask_of(module)
     packed = _layers.is_packed(module)
     density = _layers.density(mask)
@@ -274,6 +300,8 @@ def _row(name: str, module: Any) -> dict[str, Any]:
     format = module.format if isinstance(module, FormatLinear) else None
     asked = module.__dict__.get("pattern")
     plain = "dense" if mask is None else f"{block[0]}x{block[1]}"
+    kind = None if packed or measured else _left.of_layer(module, shared)
+    left = _left.reason(kind) if kind and (kind != "TIED" or mask is None) else None
     return {
         "name": name,
         "op": _OPS.get(type(module).__name__.removeprefix("Masked"), "Linear"),
@@ -284,7 +312,8 @@ def _row(name: str, module: Any) -> dict[str, Any]:
         "density": density,
         "implement": f"blocks {block[0]}x{block[1]}" if blocks else getattr(module, "implement", "dense"),
         "sparse": blocks or format is not None,
-        "reason": _reason(module, mask, packed, measured),
+        "left": left,
+        "reason": left or _reason(module, mask, packed, measured),
         "us": measured.get("us"),
         "dense_us": measured.get("dense_us"),
     }
@@ -306,6 +335,7 @@ def _operator(name: str, module: Any) -> dict[str, Any]:
         "density": blocks.density() if known else 1.0,
         "implement": "dense" if dense else f"blocks {block}",
         "sparse": not dense,
+        "left": None,
         "reason": module.reason,
         "us": None,
         "dense_us": None,
@@ -324,10 +354,6 @@ def _reason(module, mask, packed, measured) -> str:
         return module.reason
     if mask is None:
         return "density 1.00: there are no zeros to skip"
-    if type(module) in _KEPT:
-        return _KEPT[type(module)]
-    if isinstance(module, (nn.Conv2d, nn.Embedding)):
-        return "dense: not a linear layer"
     if getattr(module, "reason", ""):
         return module.reason
     return (

@@ -292,13 +292,19 @@ typedef struct sp_what_if_pattern {
     sp_what_if_remark *remark;
     sp_break_even *break_even; /* one a shape, those with the most work first */
 } sp_what_if_pattern;
+typedef struct sp_what_if_left { /* a matrix-like weight that is left, whatever the pattern (prune/left.c) */
+    const char *weight, *reason;
+    int rank;
+    int64_t dim[SPARTA_RANK];
+} sp_what_if_left;
 typedef struct sp_what_if {
     int threads;
     char isa[24];
     sp_bindings sizes;
     bool complete; /* everything that was asked for is there */
-    int n;
+    int n, n_left;
     sp_what_if_pattern *pattern;
+    sp_what_if_left *left; /* weights that no pattern prunes */
 } sp_what_if;
 /* For each pattern: copies of the weights are pruned by magnitude, compiled and run in turns with the dense model. The answer
  * lives in the arena. E_CANCELLED: `out` has what was measured until then (n may be 0); every other failure leaves it. */

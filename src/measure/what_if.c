@@ -168,11 +168,33 @@ static sparta_status find_weights(study *s, sp_graph *g, sp_schedule_match **mat
                                                    : SPARTA_OK;
 }
 
+/* Once for the model: what is left does not depend on the pattern. */
+static sparta_status list_left(study *s, const sp_graph *g, const sp_schedule_match *match, int n)
+{
+    sp_left *left;
+    int count;
+    if (s->out.left) return SPARTA_OK;
+    SP_TRY(sp_prune_left(g, match, n, s->arena, &left, &count));
+    s->out.left = sp_arena_array(s->arena, (size_t)count + 1, sizeof *s->out.left);
+    SP_NEED(s->cx, s->out.left);
+    for (int i = 0; i < count; i++) {
+        sp_what_if_left *l = &s->out.left[i];
+        *l = (sp_what_if_left){.weight = sp_arena_string(s->arena, left[i].weight),
+                               .reason = sparta_left_reason(left[i].why),
+                               .rank = left[i].tensor->rank};
+        SP_NEED(s->cx, l->weight);
+        memcpy(l->dim, left[i].tensor->dim, sizeof l->dim);
+    }
+    s->out.n_left = count;
+    return SPARTA_OK;
+}
+
 static sparta_status prune_all(study *s, const sp_prune_spec *spec, sp_graph *g, sp_what_if_pattern *out)
 {
     sp_schedule_match *match;
     tally t = {0};
     SP_TRY(find_weights(s, g, &match, &out->n_weights));
+    SP_TRY(list_left(s, g, match, out->n_weights));
     out->remark = sp_arena_array(s->arena, (size_t)out->n_weights + 1, sizeof *out->remark);
     SP_NEED(s->cx, out->remark);
     for (int i = 0; i < out->n_weights; i++) {

@@ -280,6 +280,9 @@ static sparta_status check_keep(const job *j)
             any = sp_glob(j->r->keep[i], name_of(j->match[k].value)) ||
                   sp_glob(j->r->keep[i], j->match[k].value->name) ||
                   sp_glob(j->r->keep[i], j->match[k].node->name);
+        for (int k = 0; k < j->out.n_left && !any; k++) /* it is left in any case */
+            any =
+                sp_glob(j->r->keep[i], j->out.left[k].weight) || sp_glob(j->r->keep[i], j->out.left[k].layer);
         if (!any)
             return sp_fail(j->cx, SPARTA_E_USAGE,
                            "prune: --keep %.100s names no weight of a product; `sparta inspect` lists them",
@@ -352,6 +355,22 @@ static sparta_status prune_group(job *j, int from, int to)
     return SPARTA_OK;
 }
 
+static sparta_status nothing_to_prune(const sp_graph *g, sp_arena *arena)
+{
+    sp_left *left;
+    int n;
+    SP_TRY(sp_prune_left(g, NULL, 0, arena, &left, &n));
+    if (!n)
+        return sp_fail(
+            g->cx, SPARTA_E_USAGE,
+            "prune: the model has no weight that a product multiplies by; there is nothing to prune");
+    return sp_fail(
+        g->cx, SPARTA_E_USAGE,
+        "prune: the model has no weight that a product of a linear layer multiplies by; of %d matrix-like "
+        "ones the first is '%.200s': %s",
+        n, left->weight, sparta_left_reason(left->why));
+}
+
 sparta_status sp_prune_weights(const sp_graph *g, sp_arena *arena, sp_schedule_match **match, int *n)
 {
     sparta_schedule *all;
@@ -362,17 +381,23 @@ sparta_status sp_prune_weights(const sp_graph *g, sp_arena *arena, sp_schedule_m
     if (!status) status = sparta_schedule_sparsify(rule, "magnitude(pattern=1x1, sparsity=0)");
     if (!status) status = sp_schedule_matches(all, g, arena, match, n);
     sparta_schedule_free(all);
-    for (int i = 0; !status && i < *n; i++) memset((*match)[i].rule, 0, sizeof(*match)[i].rule); /* gone */
-    if (status == SPARTA_E_USAGE || (!status && !*n))
-        return sp_fail(
-            g->cx, SPARTA_E_USAGE,
-            "prune: the model has no weight that a product multiplies by; there is nothing to prune");
-    return status;
+    const bool none = status == SPARTA_E_USAGE;
+    if (none) *n = 0;
+    if (status && !none) return status;
+    int kept = 0;
+    for (int i = 0; i < *n; i++) {
+        sp_schedule_match *m = &(*match)[i];
+        memset(m->rule, 0, sizeof m->rule); /* gone */
+        if (!sp_prune_is_tied(g, m->value)) (*match)[kept++] = *m;
+    }
+    *n = kept;
+    return kept ? SPARTA_OK : nothing_to_prune(g, arena);
 }
 
 static sparta_status prune_all(job *j)
 {
     SP_TRY(sp_prune_weights(j->g, j->g->arena, &j->match, &j->n));
+    SP_TRY(sp_prune_left(j->g, j->match, j->n, j->g->arena, &j->out.left, &j->out.n_left));
     SP_TRY(check_keep(j));
     SP_TRY(list(j));
     SP_TRY(read_data(j));

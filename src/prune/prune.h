@@ -94,13 +94,25 @@ typedef struct sp_prune_row {
     double error;    /* of its output; NAN: there was no data */
     const char *why; /* it was left; NULL: it was pruned */
 } sp_prune_row;
+typedef struct sp_left { /* a matrix-like weight that is not pruned (left.c) */
+    const char *weight, *layer;
+    sp_op_id op; /* of who reads it */
+    const sparta_tensor *tensor;
+    sparta_left why;
+} sp_left;
 typedef struct sp_prune_report {
-    int n, n_pruned;
-    sp_prune_row *row; /* of the graph's arena */
-    int64_t items;     /* of the data */
+    int n, n_pruned, n_left;
+    sp_prune_row *row; /* of the graph's arena, as is `left` */
+    sp_left *left;
+    int64_t items; /* of the data */
 } sp_prune_report;
-/* The weights that products multiply by, in the order of the graph. E_USAGE: there are none. */
+/* The weights that products multiply by, in the order of the graph, but for those that are embeddings too. E_USAGE: there are none. */
 sparta_status sp_prune_weights(const sp_graph *g, sp_arena *arena, sp_schedule_match **match, int *n) SP_MUST;
+/* The matrix-like weights that are none of these, in the order of the graph, with the reason; they name the graph's own. */
+sparta_status sp_prune_left(const sp_graph *g, const sp_schedule_match *match, int n_match, sp_arena *arena,
+                            sp_left **out, int *n) SP_MUST;
+/* Are its rows looked up as well? */
+bool sp_prune_is_tied(const sp_graph *g, const sp_value *weight);
 /* Prune the weights of an inferred graph, which a schedule's "*" names, in copies: nothing that was read is changed. Layers meet what those
  * before them give, as far as they were pruned by then: as many at a time as what is kept of their inputs fits into 1 GiB. */
 sparta_status sp_prune_model(sp_graph *g, const sp_prune_request *r, sp_prune_report *out) SP_MUST;

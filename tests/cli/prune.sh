@@ -39,6 +39,21 @@ has out "kept, as asked for" "what is kept is said"
 run 0 "over itself" prune kept.onnx --pattern 1x1:0.75 -o kept.onnx
 run 0 "progress" prune m.onnx --pattern 2:4 --progress plain -o p.onnx; has err "fc2.weight" "progress names layers"
 
+# Nothing is passed over in silence: what is no weight of a product is listed with its reason, here and by --what-if.
+run 0 "a network of convolutions" zoo resnet50 --dim width=8 --dim image=32 --dim classes=16 -o conv.onnx
+run 0 "its pruning" prune conv.onnx --pattern 4x1:0.5 -o x.onnx --json
+json "d['pruned'] == 1 and sum('a convolution' in l['left'] for l in d['layers']) == 53 and len(d['layers']) == 54" "53 convolutions are said"
+json "all(len(l['shape']) == 4 and l['density'] is None for l in d['layers'] if l['left'])" "with their shapes"
+run 0 "its pruning, told" prune conv.onnx --pattern 4x1:0.5 -o x.onnx; has out "1 of 54 weights pruned" "the count has them"
+run 0 "what if" inspect conv.onnx --what-if 4x1:0.5 --time 0.02 --threads 1 --json
+json "len(d['left']) == 53 and all('a convolution' in l['reason'] for l in d['left'])" "--what-if says the same"
+run 0 "what if, told" inspect conv.onnx --what-if 4x1:0.5 --time 0.02 --threads 1; has out "left, 1 of 8x3x7x7 (conv1.weight): a convolution" "a line for each shape"
+run 0 "a tied head" zoo gpt2-small --dim layers=1 --dim hidden=64 --dim heads=2 --dim ffn=128 --dim vocab=200 -o tied.onnx
+run 0 "its pruning" prune tied.onnx --pattern 4x1:0.5 --keep "wte*" -o y.onnx --json
+json "{l['name']: l['left'] for l in d['layers'] if l['left']}.keys() == {'wte.weight', 'wpe.weight'}" "embeddings are left"
+json "['also an embedding' in l['left'] for l in d['layers'] if l['name'] == 'wte.weight'] == [True]" "a tied one says so"
+rm -f x.onnx y.onnx
+
 # To a time: the model is small, so that a speed-up of 1 is all that is sure on a busy machine.
 run 0 "to a speed-up" prune m.onnx --target-speedup 1 --pattern 4x1,2:4 --dim batch=64 --threads 1 --time 0.05 -o t.onnx --json
 json "d['dense_ms'] > 0 and d['measured_ms'] <= 1.03 * d['target_ms'] and d['pattern'] is None" "the time is met"
