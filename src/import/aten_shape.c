@@ -196,8 +196,9 @@ BUILD(repeat_interleave)
     sp_pt2_value wide = *x;
     wide.v = OP(b, Tile, OP(b, Unsqueeze, x->v, number(b, axis + 1)), sp_aten_numbers(b, x->rank + 1, tile));
     wide.rank = x->rank + 1;
-    const int64_t all =
-        sp_aten_known(x->meta, (int)axis, &size) ? size * SP_MIN(times, (int64_t)1 << 31) : -1;
+    int64_t all = -1;
+    if (times < 0 || (sp_aten_known(x->meta, (int)axis, &size) && __builtin_mul_overflow(size, times, &all)))
+        return sp_aten_refuse(b, "%lld times", (long long)times);
     return wide.v ? reshape_axes(b, &wide, axis, axis + 2, number(b, all)) : NULL;
 }
 
@@ -304,6 +305,7 @@ BUILD(roll)
     if (sp_aten_ints(b, "dims", axis) != n || !n)
         return sp_aten_refuse(b, "its shifts and dims are not as many");
     for (int i = 0; i < n; i++) {
+        if (by[i] == INT64_MIN) return sp_aten_refuse(b, "by %lld", (long long)by[i]);
         sp_value *head = sliced(b, v, number(b, 0), number(b, -by[i]), axis[i], 1),
                  *tail = sliced(b, v, number(b, -by[i]), number(b, INT64_MAX), axis[i], 1);
         if (by[i]) v = OP_WITH(b, Concat, SP_ATTRS(SP_INT("axis", axis[i])), tail, head);

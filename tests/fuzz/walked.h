@@ -59,12 +59,21 @@ typedef struct watch {
     sp_rng *jiggle; /* NULL: values are only looked at */
 } watch;
 
+/* What underflows in a narrow type may be more than nothing where a kernel keeps it in f32. */
+static inline void lift_zeros(sp_rng *r, const sparta_tensor *t, int64_t n)
+{
+    const double least = t->dtype == SPARTA_F16 ? 0x1p-24 : t->dtype == SPARTA_BF16 ? 0x1p-126 : 0;
+    for (int64_t i = 0; least > 0 && i < n; i++)
+        if (sp_element_get(t->dtype, t->data, i) == 0 && sp_rng_uniform(r) < 0.5)
+            sp_element_set(t->dtype, t->data, i, least);
+}
+
 static inline sparta_status see(void *arg, const sp_value *v, const sparta_tensor *t)
 {
     watch *w = arg;
     const int64_t n = sparta_tensor_elements(t);
-    (void)v;
     if (w->jiggle) jiggle(w->jiggle, t, n);
+    if (w->jiggle && v->producer) lift_zeros(w->jiggle, t, n);
     for (int64_t i = 0; !w->jiggle && i < n; i++) {
         const double x = fabs(sp_element_get(t->dtype, t->data, i));
         w->beyond |= !(x < vast) && sp_dtype_is_float(t->dtype);
