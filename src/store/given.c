@@ -6,12 +6,16 @@
 _Static_assert(SP_COUNT(((sparta_arrays *)0)->pos) >= SP_LEVELS,
                "sparta_arrays holds all levels of a format");
 
-/* In the place of *t. What is no plain array stays as it is, for sp_packed_verify to refuse. */
-static sparta_status own(sparta_ctx *cx, sparta_tensor *t, void **copy)
+/* In the place of *t, also where it has no elements: all that is kept is freed. */
+static sparta_status own(sparta_ctx *cx, sparta_tensor *t, const char *what, int level, void **copy)
 {
     const int64_t n = sparta_tensor_elements(t);
     size_t bytes;
-    if (n <= 0 || !t->data || !sp_tensor_contiguous(t)) return SPARTA_OK;
+    SP_TRY(sp_tensor_on_cpu(cx, t, "packed array", what));
+    if (!t->data) return SPARTA_OK;
+    if (n < 0 || !sp_tensor_contiguous(t))
+        return sp_fail(cx, SPARTA_E_FORMAT, "packed arrays: %s of level %d are no contiguous array", what,
+                       level);
     if (!sp_size_mul((size_t)n, sparta_dtype_size(t->dtype), &bytes))
         return sp_fail(cx, SPARTA_E_LIMIT, "packed arrays: %lld elements are too many", (long long)n);
     *copy = sp_alloc(cx, bytes);
@@ -33,10 +37,8 @@ static sparta_status take(sparta_ctx *cx, const sparta_arrays *a, sp_packed *p, 
     memcpy(p->pos, a->pos, sizeof p->pos);
     memcpy(p->crd, a->crd, sizeof p->crd);
     for (int i = 0; i < SP_LEVELS; i++) {
-        SP_TRY(sp_tensor_on_cpu(cx, &p->pos[i], "packed array", "pos"));
-        SP_TRY(sp_tensor_on_cpu(cx, &p->crd[i], "packed array", "crd"));
-        SP_TRY(own(cx, &p->pos[i], &copy[2 * i]));
-        SP_TRY(own(cx, &p->crd[i], &copy[2 * i + 1]));
+        SP_TRY(own(cx, &p->pos[i], "pos", i, &copy[2 * i]));
+        SP_TRY(own(cx, &p->crd[i], "crd", i, &copy[2 * i + 1]));
     }
     SP_TRY(sp_tensor_on_cpu(cx, &p->values, "packed array", "values"));
     return sp_packed_verify(cx, p);

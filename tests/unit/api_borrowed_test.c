@@ -179,6 +179,37 @@ static void refused_before(void **state)
         }
 }
 
+/* An array without elements, and one in a place that the format does not use, are the lender's: whoever frees them takes what lies before them for the
+ * head of a block of his own (which these words would be, with another block to free). */
+static void lent_without_elements(void **state)
+{
+    (void)state;
+    static void *memory[64];
+    for (int i = 1; i < 64; i += 4) memory[i] = memory;
+    int32_t pos[I + 1] = {0};
+    float dense[I * J];
+    const sparta_tensor out = f32(I, J, dense),
+                        none = sparta_tensor_view(SPARTA_I32, 1, (int64_t[]){0}, memory + 32);
+    sparta_arrays a = SPARTA_OPTIONS(sparta_arrays);
+    a.dtype = SPARTA_F32, a.rank = 2, a.dim[0] = I, a.dim[1] = J;
+    strcpy(a.format, "csr");
+    a.pos[1] = sparta_tensor_view(SPARTA_I32, 1, (int64_t[]){I + 1}, pos);
+    a.crd[1] = a.pos[7] = none;
+    a.values = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){0}, memory + 32);
+    for (int how = 0; how < 2; how++) {
+        sparta_packed *p = NULL;
+        ok(sparta_packed_view(cx, &a, &p));
+        ok(sparta_packed_unpack(cx, p, &out));
+        for (int i = 0; i < I * J; i++) assert_true(dense[i] == 0);
+        sparta_packed_free(p);
+        a.crd[1].data = NULL;
+    }
+    a.crd[7] = sparta_tensor_view(SPARTA_I32, 2, (int64_t[]){2, 3}, memory + 32);
+    a.crd[7].stride[0] = 1;
+    sparta_packed *p = NULL;
+    refused(sparta_packed_view(cx, &a, &p), SPARTA_E_FORMAT, "crd of level 7 are no contiguous array");
+}
+
 /* The weight of an operator. */
 static void operators(void **state)
 {
@@ -253,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views),
         cmocka_unit_test(refused_before),
+        cmocka_unit_test(lent_without_elements),
         cmocka_unit_test(operators),
         cmocka_unit_test(plain),
     };
