@@ -2,10 +2,9 @@
 
     python tests/written.py FILE...        one line for each that it does not take, and at the end the counts
 
-The doors of the tests call `look` (tests/python/common.py, tests/torch/common.py, tests/cli/bed.sh). A file that asks for an operator or a type
-that onnxruntime has no kernel for is not held against it, but said."""
+What runs the program in tests looks at them (tests/python/common.py, tests/torch/common.py, tests/cli/bed.sh), and so does the test of Python's own
+`propagate`. A file that asks for an operator or a type that onnxruntime has no kernel for is not held against it, but said."""
 
-import functools
 import os
 import sys
 
@@ -28,19 +27,6 @@ def after(command, folder=None):
             why = look(os.path.join(folder or "", path))
             if why:
                 print(f"not asked about {path}: {why}")
-
-
-def watch(module):
-    """Its `propagate` looks at what it wrote."""
-    inner = module.propagate
-
-    @functools.wraps(inner)
-    def propagate(model, output, *more, **named):
-        told = inner(model, output, *more, **named)
-        look(output)
-        return told
-
-    module.propagate = propagate
 
 
 def given(session):

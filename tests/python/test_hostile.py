@@ -451,7 +451,7 @@ def interrupted(h, folder, mini, output, sign):
     time.sleep(0.3)
     need(process.poll() is None, "it was faster than the signal")
     process.send_signal(sign)
-    begin, busy = time.monotonic(), busy_of(process.pid) - children_busy()
+    begin, busy = time.monotonic(), busy_of(process.pid) + children_busy()
     try:
         _, err = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:

@@ -183,7 +183,7 @@ def interrupted(folder):
         while b"counting" not in process.stderr.readline():
             need(process.poll() is None, "it ended before it counted")
         process.send_signal(signal.SIGINT)
-        begin, busy = time.monotonic(), busy_of(process.pid) - children_busy()
+        begin, busy = time.monotonic(), busy_of(process.pid) + children_busy()
         _, err = process.communicate(timeout=60)
         took, busy = time.monotonic() - begin, children_busy() - busy  # busy: of the processor, which other work takes nothing of
         if process.returncode:

@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 import scipy.sparse
 
-from common import ROOT, Tests, must, need, open_onnxruntime, run_onnxruntime
+from common import ROOT, Tests, must, need, open_onnxruntime, run_onnxruntime, written
 
 import sparta as door  # common.py says where it is
 
@@ -118,6 +118,7 @@ def propagation():
     must("zoo", "mlp", "-o", wide, "--prune", "rows:0.5", "--dim", "inputs=64")
     went = door.propagate(wide, small)
     need(went["parameters_after"] < went["parameters_before"], went)
+    need(written.look(small) is None, "onnxruntime cannot be asked")
     close(door.compile(small, **QUICK).run({"x": x})["logits"], run_onnxruntime(open_onnxruntime(wide), {"x": x})["logits"])
 
 

@@ -12,10 +12,6 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 sys.path[:0] = [os.path.join(ROOT, "python"), os.path.join(ROOT, "tests")]  # `import sparta` is the package of this clone, over build/release; today.py
 
 import written  # noqa: E402  tests/written.py
-from sparta import package as _package  # noqa: E402
-
-written.watch(_package)
-
 
 
 class NotRun(Exception):
