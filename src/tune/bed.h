@@ -11,7 +11,8 @@
  *     a Sparsify leaves some; ids are in range.
  *   - Before a contender is checked its outputs are filled with NaN: what it does not write, and what the one before it has written, is no
  *     answer. Right is what ops/close.h calls close.
- *   - Every operand lies between fences (fence.h). A contender that writes beyond is wrong, whatever its answer is, and is said to be.
+ *   - What the bed makes (inputs, the result, scratch) lies between fences (fence.h). A contender that writes beyond is wrong, whatever its answer
+ *     is, and is said to be.
  *   - Where every token is computed by itself, a few tokens are compared and all of them are timed; else everything is compared.
  *   - Times are the best of short windows. In a race the windows of all contenders take turns and are about as long, so that all see the same
  *     machine.

@@ -13,7 +13,7 @@
 
 typedef struct sp_fence {
     struct sp_fence *next;
-    const char *what; /* "input 2 in rows" */
+    const char *what; /* "input 2" */
     char *at;
     size_t size;
 } sp_fence;

@@ -135,7 +135,6 @@ class SparseWeight(OperatorBase):
     def __getstate__(self):
         return {**self.__dict__, "_seen": None, "_copy": None}
 
-    # ---------------------------------------------------------------- checkpoints
     def _pattern_of(self, state, prefix):
         values = state.get(prefix + "values")
         if values is None and isinstance(state.get(prefix + "weight"), torch.Tensor):
