@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from .. import _zeros
 from . import Graph, tell
-from .writes import written
+from .writes import writes, written
 
 _LINEAR: tuple[Any, ...] = (F.linear, torch._C._nn.linear)
 _PRODUCT: tuple[Any, ...] = (torch.mm, torch.matmul, operator.matmul)
@@ -82,6 +82,7 @@ def rewrite(gm: torch.fx.GraphModule, inputs: Any, made: Graph) -> torch.fx.Grap
     twin = copied(gm)
     placeholders = [n for n in twin.graph.nodes if n.op == "placeholder"]
     values = dict(zip(placeholders, inputs))
+    writers = [n for n in twin.graph.nodes if writes(n)]  # asked of each layer, and few
     for node in list(twin.graph.nodes):
         found = _operands(node)
         given = _weight(found[1], values) if found else None
@@ -89,7 +90,7 @@ def rewrite(gm: torch.fx.GraphModule, inputs: Any, made: Graph) -> torch.fx.Grap
             continue
         x, _, bias, turned = found
         weight, mask = given
-        changed = any(written(twin.graph.nodes, n) for n in given if n is not None)
+        changed = any(written(writers, n) for n in given if n is not None)
         taken, reason = (False, WRITTEN) if changed else _decide(node, values[weight], values.get(mask), bias, turned)
         made.add(name_of(weight), "linear", "linear_zeros" if taken else "dense", reason)
         if taken:
