@@ -38,6 +38,7 @@ static void put_attribute(sp_text *node, const sp_attr *a)
 typedef struct nodes {
     sp_text *graph;
     const sp_graph *g;
+    sp_arena *a;   /* of all that is named here: the map borrows its keys */
     sp_map *names; /* of nodes -> how many were given away of it; 0: none yet */
 } nodes;
 
@@ -50,18 +51,17 @@ static sparta_status collect_names(nodes *to)
 }
 
 /* The name, or one made of it that no other node has. */
-static sparta_status unique(nodes *to, const char *name, sp_text *out)
+static sparta_status unique(nodes *to, const char *name, const char **out)
 {
     int64_t given = 0;
     sp_map_get(to->names, name, &given);
-    sp_text_printf(out, "%s", name);
+    *out = name;
     while (given) {
-        out->size = 0;
-        sp_text_printf(out, "%s.%ld", name, (long)++given);
-        if (out->status != SPARTA_OK || !sp_map_get(to->names, sp_text_str(out), NULL)) break;
+        *out = sp_arena_printf(to->a, "%s.%ld", name, (long)++given);
+        SP_NEED(to->graph->cx, *out);
+        if (!sp_map_get(to->names, *out, NULL)) break;
     }
-    SP_TRY(out->status);
-    if (given) SP_TRY(sp_map_put(to->names, sp_text_str(out), 1));
+    if (given) SP_TRY(sp_map_put(to->names, *out, 1));
     return sp_map_put(to->names, name, SP_MAX(given, 1));
 }
 
@@ -73,24 +73,16 @@ typedef struct plain {
     const sp_attrs *attrs; /* NULL: none */
 } plain;
 
-static sparta_status put_name(nodes *to, const char *wanted, sp_text *node)
-{
-    sp_text name;
-    sp_text_init(&name, node->cx);
-    const sparta_status status = unique(to, wanted, &name);
-    if (status == SPARTA_OK) sp_wire_put_string(node, NODE_NAME, sp_text_str(&name));
-    sp_text_free(&name);
-    return status;
-}
-
 static sparta_status put_plain(nodes *to, const plain *p)
 {
     sparta_status status = SPARTA_OK;
+    const char *name = p->name;
     sp_text m;
     sp_text_init(&m, to->graph->cx);
     for (int i = 0; i < p->n_in; i++) sp_wire_put_string(&m, NODE_INPUT, p->in[i]);
     for (int i = 0; i < p->n_out; i++) sp_wire_put_string(&m, NODE_OUTPUT, p->out[i]);
-    if (*p->name) status = put_name(to, p->name, &m);
+    if (*name) status = unique(to, p->name, &name);
+    if (status == SPARTA_OK && *name) sp_wire_put_string(&m, NODE_NAME, name);
     sp_wire_put_string(&m, NODE_OP, p->op);
     for (int i = 0; p->attrs && i < p->attrs->n; i++) put_attribute(&m, &p->attrs->attr[i]);
     sp_wire_put_message(to->graph, GRAPH_NODE, &m);
@@ -102,7 +94,6 @@ static sparta_status put_plain(nodes *to, const plain *p)
 
 typedef struct linear {
     nodes *to;
-    sp_arena *a;
     const char *result; /* the name of the node's output */
     const char *name;
     const char *now; /* the name of what is computed so far */
@@ -112,9 +103,9 @@ typedef struct linear {
 /* A name that no value has: the output's with a suffix. NULL after a message. */
 static const char *part_name(const linear *l, const char *op)
 {
-    const char *name = sp_arena_printf(l->a, "%s/%s", l->result, op);
+    const char *name = sp_arena_printf(l->to->a, "%s/%s", l->result, op);
     for (int i = 2; name && sp_graph_find(l->to->g, name); i++)
-        name = sp_arena_printf(l->a, "%s/%s.%d", l->result, op, i);
+        name = sp_arena_printf(l->to->a, "%s/%s.%d", l->result, op, i);
     return name;
 }
 
@@ -125,7 +116,7 @@ static sparta_status step(linear *l, const char *op, const char *part, const cha
     const char *in[] = {l->now, other};
     const char *out = --l->left ? part_name(l, part) : l->result;
     SP_NEED(l->to->graph->cx, out);
-    const char *name = sp_arena_printf(l->a, "%s/%s", l->name, part);
+    const char *name = sp_arena_printf(l->to->a, "%s/%s", l->name, part);
     SP_NEED(l->to->graph->cx, name);
     SP_TRY(put_plain(l->to, &(plain){op, name, other ? 2 : 1, 1, in, &out, attrs}));
     l->now = out;
@@ -171,9 +162,9 @@ static sparta_status put_linear(linear *l, const sp_node *n)
 
 /* ------------------------------------------------------------------ any node */
 
-static sparta_status put_onnx(nodes *to, sp_arena *a, const sp_node *n)
+static sparta_status put_onnx(nodes *to, const sp_node *n)
 {
-    const char **names = sp_arena_array(a, (size_t)n->n_in + (size_t)n->n_out, sizeof *names);
+    const char **names = sp_arena_array(to->a, (size_t)n->n_in + (size_t)n->n_out, sizeof *names);
     SP_NEED(to->graph->cx, names);
     for (int i = 0; i < n->n_in; i++) names[i] = n->in[i] ? n->in[i]->name : "";
     for (int i = 0; i < n->n_out; i++) names[n->n_in + i] = n->out[i]->name;
@@ -190,20 +181,18 @@ static sparta_status put_node(nodes *to, const sp_node *n)
                        n->op == SP_OP_Sparsify
                            ? "what a schedule sparsifies as the model runs is for packages: leave it out here"
                            : "write the graph before it is fused");
-    sp_arena *a = sp_arena_create(to->graph->cx);
-    SP_NEED(to->graph->cx, a);
-    linear l = {.to = to, .a = a, .result = n->out[0]->name, .name = n->name};
-    sparta_status status = n->op == SP_OP_Linear ? put_linear(&l, n) : put_onnx(to, a, n);
-    sp_arena_free(a);
-    return status;
+    linear l = {.to = to, .result = n->out[0]->name, .name = n->name};
+    return n->op == SP_OP_Linear ? put_linear(&l, n) : put_onnx(to, n);
 }
 
 sparta_status sp_onnx_put_nodes(sp_text *graph, const sp_graph *g)
 {
-    nodes to = {graph, g, sp_map_create(graph->cx)};
-    SP_NEED(graph->cx, to.names);
-    sparta_status status = collect_names(&to);
+    nodes to = {graph, g, sp_arena_create(graph->cx), NULL};
+    SP_NEED(graph->cx, to.a);
+    to.names = sp_map_create(graph->cx);
+    sparta_status status = to.names ? collect_names(&to) : sp_ctx_status(graph->cx);
     for (int i = 0; i < g->n_nodes && status == SPARTA_OK; i++) status = put_node(&to, g->node[i]);
     sp_map_free(to.names);
+    sp_arena_free(to.a);
     return status;
 }
