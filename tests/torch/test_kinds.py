@@ -9,8 +9,10 @@ import torch
 from common import Tests, need, refused
 
 import sparta
+import sparta.dynamo
 
 tests = Tests()
+sparta.dynamo.register()
 torch.manual_seed(5)
 A = torch.randint(-4, 5, (8, 8)).float() * (torch.rand(8, 8) < 0.5)
 X = torch.randint(-4, 5, (8, 8)).float()
