@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(SP_NEST_LANES == SP_PANEL, "what lies in lanes is counted by panels");
+
 enum { BLOCK = 256, CHUNK = 8192 };
 
 typedef struct writer {
