@@ -7,6 +7,7 @@
  *     FusedGemm, FusedConv                     Gemm or Conv, [Add,] an activation
  */
 #include "import/parts.h"
+#include <math.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ activations */
@@ -150,7 +151,15 @@ static void fused_matmul(sp_parts *p)
     RESULT(p, 0, Mul, PART(p, MatMul, in[0], in[1]), scale);
 }
 
-/* The activation that a product of onnxruntime has within, of its parameters as that writes them. */
+/* onnxruntime writes all parameters of an activation; one that is not there has no default. */
+static bool there(sp_parts *p, int n, const float *by)
+{
+    for (int i = 0; i < n; i++)
+        if (isnan(by[i])) return sp_part_refuse(p, "a parameter of its activation is missing");
+    return true;
+}
+
+/* The activation that a product of onnxruntime has within, of its parameters as that writes them; NAN: missing. */
 static void activated(sp_parts *p, const char *word, const float *by, sp_value *x)
 {
     static const struct {
@@ -162,11 +171,13 @@ static void activated(sp_parts *p, const char *word, const float *by, sp_value *
                  {"Elu", SP_OP_Elu, 1},         {"HardSigmoid", SP_OP_HardSigmoid, 2},
                  {"", SP_OP_Identity, 0},       {"Softplus", SP_OP_Softplus, 0}};
     if (!strcmp(word, "Clip")) {
+        if (!there(p, 2, by)) return;
         RESULT(p, 0, Clip, x, sp_part_number(p, SPARTA_F32, by[0]), sp_part_number(p, SPARTA_F32, by[1]));
         return;
     }
     for (size_t i = 0; i < SP_COUNT(known); i++) {
         if (strcmp(known[i].word, word) != 0) continue;
+        if (!there(p, known[i].n, by)) return;
         const sp_attr attr[] = {SP_FLOAT("alpha", by[0]), SP_FLOAT("beta", by[1])};
         sp_part(p, p->out[0], known[i].op, &(sp_attrs){known[i].n, attr}, 1, &x);
         return;
@@ -178,8 +189,8 @@ static void activated(sp_parts *p, const char *word, const float *by, sp_value *
 static void fused_gemm(sp_parts *p)
 {
     const char *word = sp_part_word(p, "activation", "");
-    const float by[] = {sp_part_float(p, "activation_alpha", 0), sp_part_float(p, "activation_beta", 0)};
-    sp_part_float(p, "activation_gamma", 0);
+    const float by[] = {sp_part_float(p, "activation_alpha", NAN), sp_part_float(p, "activation_beta", NAN)};
+    sp_part_float(p, "activation_gamma", NAN);
     const sp_attrs attrs = {p->n->n_attr, p->n->attr};
     activated(p, word, by, PART_WITH(p, Gemm, &attrs, p->in[0], p->in[1], p->in[2]));
     p->n->n_attr = 0;

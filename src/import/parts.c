@@ -1,6 +1,7 @@
 /* parts.c: pieces that rewrites of a node are made of: what parts.h says. */
 #include "import/parts.h"
 #include "tensor/tensor.h"
+#include <math.h>
 #include <string.h>
 
 enum { RANK_DEPTH = 16 };
@@ -118,7 +119,7 @@ const char *sp_part_word(sp_parts *p, const char *name, const char *otherwise)
 void sp_part_floats(sp_parts *p, const char *name, int n, float *out)
 {
     sp_attr a;
-    memset(out, 0, (size_t)n * sizeof *out);
+    for (int i = 0; i < n; i++) out[i] = NAN;
     if (!take(p, name, SP_ATTR_FLOATS, &a)) return;
     if (a.n > n) malformed(p, "an attribute has more numbers than it may");
     for (int i = 0; i < a.n && i < n; i++) out[i] = a.floats[i];

@@ -39,7 +39,7 @@ sp_value *sp_part_cast(sp_parts *p, sp_value *v, sparta_dtype to);
 float sp_part_float(sp_parts *p, const char *name, float otherwise);
 int64_t sp_part_int(sp_parts *p, const char *name, int64_t otherwise);
 const char *sp_part_word(sp_parts *p, const char *name, const char *otherwise);
-void sp_part_floats(sp_parts *p, const char *name, int n, float *out); /* 0 where it has fewer */
+void sp_part_floats(sp_parts *p, const char *name, int n, float *out); /* NAN where it has fewer */
 /* E_UNSUPPORTED, with the node in front; NULL. */
 void *sp_part_refuse(sp_parts *p, const char *words);
 /* How many dims, where the file lets that be known here; -1. */

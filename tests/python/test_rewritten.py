@@ -184,6 +184,11 @@ def refused():
     nodes = [helper.make_node(op, ["x"], [op], domain="com.microsoft") for op in ("Attention", "QAttention")] + [helper.make_node("NonZero", ["x"], ["z"])]
     told = sparta("inspect", model(nodes, [("x", F, ["n", 8])], [("z", I64, None)]))
     need(told.code == 4 and "com.microsoft.Attention, com.microsoft.QAttention, NonZero" in told.err, f"{told}")
+    for op, more in (("FusedConv", {"activation": "Clip", "activation_params": [0.5]}), ("FusedConv", {"activation": "LeakyRelu"}), ("FusedGemm", {"activation": "HardSigmoid", "activation_alpha": 0.2})):
+        nodes = [helper.make_node(op, ["x", "w"], ["y"], domain="com.microsoft", **more)]
+        dims = [2, 3, 7, 7] if op == "FusedConv" else [2, 8]
+        told = sparta("inspect", model(nodes, [("x", F, dims)], [("y", F, None)], {"w": normal(5, 3, 3, 3) if op == "FusedConv" else normal(8, 6)}))
+        need(told.code == 4 and "a parameter of its activation is missing" in told.err, f"{op} {more}: {told}")
     path, whole = os.path.join(tests.work, "nchwc.onnx"), os.path.join(FIXTURES, "mobilenet-script.onnx")
     session(whole, ort.GraphOptimizationLevel.ORT_ENABLE_ALL, path)
     if any(n.domain == "com.microsoft.nchwc" for n in onnx.load(path).graph.node):
