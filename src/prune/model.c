@@ -363,11 +363,11 @@ static sparta_status nothing_to_prune(const sp_graph *g, sp_arena *arena)
     if (!n)
         return sp_fail(
             g->cx, SPARTA_E_USAGE,
-            "prune: the model has no weight that a product multiplies by; there is nothing to prune");
+            "prune: there is nothing to prune: the model has no weight that a product multiplies by");
     return sp_fail(
         g->cx, SPARTA_E_USAGE,
-        "prune: the model has no weight that a product of a linear layer multiplies by; of %d matrix-like "
-        "ones the first is '%.200s': %s",
+        "prune: there is nothing to prune: the model has no weight of a linear layer; of %d matrix-like ones "
+        "the first is '%.200s': %s",
         n, left->weight, sparta_left_reason(left->why));
 }
 
