@@ -217,6 +217,8 @@ typedef struct cli_inputs {
 } cli_inputs;
 sparta_status cli_inputs_make(cli *c, const sparta_package *p, const sparta_model *m,
                               cli_inputs *out) SP_MUST;
+/* Of the package or model in a file, which is closed again. */
+sparta_status cli_inputs_of(cli *c, const char *path, cli_inputs *out) SP_MUST;
 void cli_inputs_free(cli_inputs *in);
 /* Fail now, not after minutes of work, when the folder of `path` cannot be written. */
 sparta_status cli_writable(cli *c, const char *path) SP_MUST;

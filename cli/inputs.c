@@ -1,4 +1,4 @@
-/* Inputs of run and verify: --input NAME=F.npy or NAME=random, --inputs F.npz, or everything from the seed. */
+/* Inputs of run, verify, bench and inspect --what-if: --input NAME=F.npy or NAME=random, --inputs F.npz, or everything from the seed. */
 #include "cli.h"
 #include <string.h>
 
@@ -93,6 +93,19 @@ sparta_status cli_inputs_make(cli *c, const sparta_package *p, const sparta_mode
     else
         cli_inputs_free(&in);
     return s;
+}
+
+sparta_status cli_inputs_of(cli *c, const char *path, cli_inputs *out)
+{
+    sparta_file_kind kind;
+    sparta_package *p = NULL;
+    sparta_model *m = NULL;
+    SP_TRY(sparta_file_kind_of(c->cx, path, &kind));
+    SP_TRY(kind == SPARTA_FILE_PACKAGE ? sparta_package_open(c->cx, path, &p) : cli_open_model(c, path, &m));
+    const sparta_status status = cli_inputs_make(c, p, m, out);
+    sparta_package_close(p);
+    sparta_model_close(m);
+    return status;
 }
 
 void cli_inputs_free(cli_inputs *in)

@@ -6,6 +6,7 @@
 
 typedef struct points { /* of a sweep */
     int n;
+    int told;
     bool many;
     cli_json json;
     cli_table table;  /* one line a point */
@@ -61,6 +62,7 @@ static void result_json(cli_json *j, const char *point, const sp_bench_result *r
         cli_json_text(j, "ratio_ci95", NULL);
     }
     cli_json_bool(j, "noisy", r->noisy);
+    cli_json_bool(j, "complete", r->complete);
     if (r->compared) cli_json_bool(j, "answers_agree", r->agrees);
     cli_json_int(j, "concurrency", r->concurrency);
     cli_json_int(j, "threads", r->threads);
@@ -119,6 +121,11 @@ static sparta_status summary(cli *c, const sp_bench_result *r)
             sp_text_str(&sizes), r->sizes.n ? ", " : "", r->threads, r->threads == 1 ? "" : "s", r->isa,
             r->sparse_flop_share * 100, r->peak_gops);
     sp_text_free(&sizes);
+    if (r->parameters_left < r->parameters_given)
+        cli_say(c, "%.2f M of %.2f M parameters went before anything ran, and their operations with them\n",
+                (double)(r->parameters_given - r->parameters_left) * 1e-6,
+                (double)r->parameters_given * 1e-6);
+    if (!r->complete) cli_say(c, "interrupted: these are the runs until then\n");
     cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
     summary_row(&t, &r->subject);
     if (r->baseline.runs) summary_row(&t, &r->baseline);
@@ -277,27 +284,46 @@ static sparta_status show_point(cli *c, points *p, const char *point, const sp_b
     return SPARTA_OK;
 }
 
-static sparta_status one_point(cli *c, const char *point, void *arg)
+static sparta_status measure(cli *c, sp_bench_result *out)
 {
-    points *p = arg;
     sp_bench_request r;
-    sp_bench_result result;
+    cli_inputs in = {0};
     SP_TRY(fill_request(c, &r));
-    SP_TRY(sp_bench(c->cx, c->arena, &r, &result));
+    if (cli_has(c, CLI_INPUT) || cli_has(c, CLI_INPUTS)) SP_TRY(cli_inputs_of(c, r.subject, &in));
+    r.inputs = in.tensor;
+    r.n_inputs = in.n;
+    const sparta_status status = sp_bench(c->cx, c->arena, &r, out);
+    cli_inputs_free(&in);
     cli_progress_end(c);
-    if (result.noisy) cli_note_noise(c);
-    if (!strcmp(cli_text(c, CLI_SORT, "order"), "time")) SP_TRY(sort_layers(c, &result));
+    return status;
+}
+
+static sparta_status tell_point(cli *c, points *p, const char *point, sp_bench_result *result)
+{
+    if (result->noisy) cli_note_noise(c);
+    if (!strcmp(cli_text(c, CLI_SORT, "order"), "time")) SP_TRY(sort_layers(c, result));
     p->many = *point != 0;
-    keep_times(p, point, &result);
+    p->told++;
+    keep_times(p, point, result);
     if (cli_wants_json(c)) {
         if (p->many && p->n++ == 0) cli_json_open(&p->json, "runs", '[');
         if (p->many) cli_json_open(&p->json, NULL, '{');
-        result_json(&p->json, point, &result);
+        result_json(&p->json, point, result);
         if (p->many) cli_json_close(&p->json, '}');
         return SPARTA_OK;
     }
-    sweep_row(&p->table, point, &result);
-    return show_point(c, p, point, &result);
+    sweep_row(&p->table, point, result);
+    return show_point(c, p, point, result);
+}
+
+/* Who interrupts is told what was measured until then. */
+static sparta_status one_point(cli *c, const char *point, void *arg)
+{
+    sp_bench_result result = {.complete = false};
+    const sparta_status status = measure(c, &result);
+    const bool cut = status == SPARTA_E_CANCELLED && result.subject.runs;
+    if (!status || cut) SP_TRY(tell_point(c, arg, point, &result));
+    return status;
 }
 
 static sparta_status all_points(cli *c, points *p)
@@ -309,16 +335,22 @@ static sparta_status all_points(cli *c, points *p)
     cli_json_open(&p->times_json, "points", '[');
     if (cli_wants_json(c)) p->json = cli_json_begin(c, "bench");
     p->table = cli_table_begin(c, (int)SP_COUNT(sweep_names), sweep_names);
-    SP_TRY(cli_sweep(c, one_point, p, &n));
+    const sparta_status status = cli_sweep(c, one_point, p, &n);
+    c->stands = status == SPARTA_E_CANCELLED && p->told;
+    if (status && !c->stands) return status;
     SP_TRY(write_times(c, p));
     if (cli_wants_json(c)) {
         if (p->many) cli_json_close(&p->json, ']');
         cli_json_end(c, &p->json);
-        return SPARTA_OK;
+        return status;
     }
     /* --table and --quiet print one table: the layers with --profile, else one line a point. */
-    if (!for_people(c)) return cli_table_end(cli_has(c, CLI_PROFILE) ? &p->layers : &p->table);
-    return n > 1 ? cli_table_end(&p->table) : SPARTA_OK;
+    if (!for_people(c))
+        SP_TRY(cli_table_end(cli_has(c, CLI_PROFILE) ? &p->layers : &p->table));
+    else if (p->many)
+        SP_TRY(cli_table_end(&p->table));
+    if (c->stands && p->many) cli_say(c, "interrupted: not every point is here\n");
+    return status;
 }
 
 sparta_status cli_verb_bench(cli *c)

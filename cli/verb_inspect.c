@@ -208,8 +208,8 @@ static sparta_status inspect_model(cli *c)
 /* Flags that mean nothing here are not passed over in silence. */
 static sparta_status check_flags(cli *c, bool model, bool onnx)
 {
-    static const cli_option_id how[] = {CLI_TIME, CLI_TARGET, CLI_DIM, CLI_BATCH};
-    const size_t n = onnx ? 2 : SP_COUNT(how); /* sizes replace the symbols of an ONNX file */
+    static const cli_option_id how[] = {CLI_TIME, CLI_TARGET, CLI_INPUT, CLI_INPUTS, CLI_DIM, CLI_BATCH};
+    const size_t n = onnx ? 4 : SP_COUNT(how); /* sizes replace the symbols of an ONNX file */
     if (cli_has(c, CLI_SCHEDULE) && !onnx)
         return sp_fail(c->cx, SPARTA_E_USAGE,
                        "inspect: --schedule shows what a schedule does to an ONNX model; '%s' is none",

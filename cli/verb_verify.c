@@ -32,20 +32,6 @@ static sparta_status report(cli *c, const sp_verify_result *r)
     return SPARTA_OK;
 }
 
-/* Names and shapes of inputs are those of B, the reference. */
-static sparta_status take_inputs(cli *c, const char *path, cli_inputs *in)
-{
-    sparta_file_kind kind;
-    sparta_package *p = NULL;
-    sparta_model *m = NULL;
-    SP_TRY(sparta_file_kind_of(c->cx, path, &kind));
-    SP_TRY(kind == SPARTA_FILE_PACKAGE ? sparta_package_open(c->cx, path, &p) : cli_open_model(c, path, &m));
-    const sparta_status status = cli_inputs_make(c, p, m, in);
-    sparta_package_close(p);
-    sparta_model_close(m);
-    return status;
-}
-
 static sparta_status differs(cli *c, const sp_verify_request *r, const sp_verify_result *result)
 {
     const sp_verify_output *o = result->output;
@@ -71,7 +57,8 @@ sparta_status cli_verb_verify(cli *c)
     r.threads = (int)cli_int(c, CLI_THREADS, 0);
     SP_TRY(cli_compile_request(c, &r.compile));
     SP_TRY(cli_dims(c, &r.sizes));
-    if (cli_has(c, CLI_INPUT) || cli_has(c, CLI_INPUTS)) SP_TRY(take_inputs(c, r.against, &in));
+    /* Names and shapes of inputs are those of B, the reference. */
+    if (cli_has(c, CLI_INPUT) || cli_has(c, CLI_INPUTS)) SP_TRY(cli_inputs_of(c, r.against, &in));
     r.inputs = in.tensor;
     r.n_inputs = in.n;
     sparta_status status = sp_verify(c->cx, c->arena, &r, &result);

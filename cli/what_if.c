@@ -17,7 +17,12 @@ sparta_status cli_what_if(cli *c, sp_what_if *out)
     SP_TRY(cli_patterns(c, CLI_WHAT_IF, strcmp(list, "default") ? list : usual, &r.pattern, &r.n_patterns));
     SP_TRY(cli_dims(c, &r.sizes));
     SP_TRY(cli_compile_request(c, &r.compile));
+    cli_inputs in = {0};
+    if (cli_has(c, CLI_INPUT) || cli_has(c, CLI_INPUTS)) SP_TRY(cli_inputs_of(c, r.model, &in));
+    r.inputs = in.tensor;
+    r.n_inputs = in.n;
     sparta_status status = sp_what_if_run(c->cx, c->arena, &r, out);
+    cli_inputs_free(&in);
     cli_progress_end(c);
     c->stands = status == SPARTA_E_CANCELLED && out->n > 0;
     return status;

@@ -24,7 +24,10 @@ typedef struct bench {
     bool agrees;                 /* with the peer */
     double profiled;             /* mean of the profiled runs of a, seconds */
     double peak;                 /* operations a second */
+    bool cut;                    /* it was interrupted */
 } bench;
+
+enum { PAIRS = 5 }; /* fewer say nothing about a ratio */
 
 /* ------------------------------------------------------------------ times */
 
@@ -164,20 +167,30 @@ static bool done_elsewhere(const sparta_step *step, const sp_node *n)
     return im && sp_implement_generates(im) && !sp_attr_find(&n->attrs, "nest");
 }
 
+/* Of the plan that runs: of what its products would take dense, how much goes to sparse implements. */
+static double sparse_share(const sparta_step *step, int n)
+{
+    double sparse = 0, all = 0;
+    for (int i = 0; i < n; i++) {
+        const sp_implement *im = sp_implement_find(step[i].implement);
+        if (im && im->sparse) sparse += step[i].dense_ops;
+        all += step[i].dense_ops;
+    }
+    return all > 0 ? sparse / all : 0;
+}
+
 static sparta_status fill_layers(bench *s, bool with_b, sp_bench_result *out)
 {
     const sparta_step *p = NULL, *q = NULL;
     sp_layer *said = NULL;
     int n_said = 0, at = 0, m = 0, n = sp_session_steps(s->profiled_a.session, &p);
     if (with_b) m = sp_session_steps(s->profiled_b.session, &q);
-    SP_TRY(sp_compile_layers(s->cx, s->arena, s->a.package->plan, s->r->compile.options.db, NULL, &said,
-                             &n_said));
+    SP_TRY(sp_compile_layers(s->cx, s->arena, sp_session_plan(s->profiled_a.session),
+                             s->r->compile.options.db, NULL, &said, &n_said));
     out->layer = sp_arena_array(s->arena, (size_t)n + 1, sizeof *out->layer);
     SP_NEED(s->cx, out->layer);
-    double sparse = 0, all = 0;
     int layers = 0;
     for (int i = 0; i < n; i++) {
-        const sp_implement *im = sp_implement_find(p[i].implement);
         const sp_node *node = sp_session_node(s->profiled_a.session, i);
         if (done_elsewhere(&p[i], node)) continue;
         sp_bench_layer *layer = &out->layer[layers++];
@@ -185,10 +198,7 @@ static sparta_status fill_layers(bench *s, bool with_b, sp_bench_result *out)
         layer->name = name_of(s, &p[i], node);
         if (with_b) layer->baseline_ms = baseline_ms(p, i, q, m);
         out->layers_ms += layer->ms;
-        if (im && im->sparse) sparse += p[i].dense_ops;
-        all += p[i].dense_ops;
     }
-    out->sparse_flop_share = all > 0 ? sparse / all : 0;
     out->n_layers = s->r->profile ? layers : 0;
     return SPARTA_OK;
 }
@@ -199,24 +209,33 @@ static const char *baseline_name(const bench *s)
     return s->r->against ? s->r->against : "the model as it was given, dense";
 }
 
-/* One session is compared by its runs, several by how many they do together. */
+/* One session is compared by its runs, several by how many they do together. Who interrupts may leave one without its other half, or too few of
+ * them. */
 static sparta_status fill_times(bench *s, sp_bench_result *out)
 {
     const sp_samples *a = s->load_a ? &s->rates_a : &s->times_a, *b = s->load_a ? &s->rates_b : &s->times_b;
+    const int64_t pairs = SP_MIN(a->n, b->n);
+    const bool two = s->b.cx && (!s->cut || pairs >= PAIRS);
     sp_comparison c = {.noisy = false};
-    if (s->b.cx)
-        SP_TRY(sp_compare(s->cx, a->x, b->x, a->n, s->r->seed + 1, &c));
+    if (two)
+        SP_TRY(sp_compare(s->cx, a->x, b->x, pairs, s->r->seed + 1, &c));
     else
         SP_TRY(sp_summarise(s->cx, a->x, a->n, &c.a));
     SP_TRY(fill_subject(s, s->r->subject, &s->a, &s->times_a, c.a.median, &out->subject));
     out->noisy = c.noisy || c.a.noisy;
-    out->compared = s->b.peer != NULL;
+    out->compared = s->b.peer != NULL && !s->cut;
     out->agrees = s->agrees;
-    if (!s->b.cx) return SPARTA_OK;
+    if (!two) return SPARTA_OK;
     out->ratio = c.ratio;
     out->ratio_lo = c.lo;
     out->ratio_hi = c.hi;
     return fill_subject(s, baseline_name(s), &s->b, &s->times_b, c.b.median, &out->baseline);
+}
+
+/* A session of the subject that has run at these sizes. */
+static sparta_session *that_ran(const bench *s)
+{
+    return !s->cut ? s->profiled_a.session : s->load_a ? sp_load_session(s->load_a) : s->a.session;
 }
 
 static sparta_status fill(bench *s, sp_bench_result *out)
@@ -224,11 +243,18 @@ static sparta_status fill(bench *s, sp_bench_result *out)
     sp_bench_result result = {.threads = sparta_session_threads(s->a.session),
                               .concurrency = SP_MAX(s->r->concurrency, 1),
                               .sizes = s->sizes,
+                              .complete = !s->cut,
                               .profiled_ms = s->profiled * 1e3,
                               .peak_gops = s->peak * 1e-9};
+    const sparta_package *p = s->a.package;
+    const sparta_step *step;
+    if (p->parameters_left < p->parameters_given)
+        result.parameters_given = p->parameters_given, result.parameters_left = p->parameters_left;
     snprintf(result.isa, sizeof result.isa, "%s", sparta_session_isa(s->a.session));
     SP_TRY(fill_times(s, &result));
-    SP_TRY(fill_layers(s, profiles_both(s), &result));
+    const int steps = sp_session_steps(that_ran(s), &step);
+    result.sparse_flop_share = sparse_share(step, steps);
+    if (!s->cut) SP_TRY(fill_layers(s, profiles_both(s), &result));
     *out = result;
     return SPARTA_OK;
 }
@@ -292,9 +318,8 @@ static bool wants_peer(const bench *s)
 }
 
 /* A model that cannot be compiled for all sizes is for those that are given. */
-static sparta_status open_sized(bench *s, const char *path, sp_runner *out)
+static sparta_status open_sized(bench *s, const char *path, const sp_bindings *sizes, sp_runner *out)
 {
-    const sp_bindings *sizes = &s->r->sizes;
     sparta_status status = sp_runner_open(s->cx, path, &s->r->compile, out);
     if ((status != SPARTA_E_SHAPE && status != SPARTA_E_UNSUPPORTED) || !sizes->n) return status;
     sp_compile_request fixed = s->r->compile;
@@ -308,28 +333,37 @@ static sparta_status open_sized(bench *s, const char *path, sp_runner *out)
     return sp_runner_open(s->cx, path, &fixed, out);
 }
 
+/* Every size of a subject: as it is said, as the inputs have it, or the usual one. */
+static sparta_status sizes_of(bench *s, const sp_runner *of, sp_bindings *said, sp_bindings *out)
+{
+    const sp_graph *g = of->package->plan;
+    SP_TRY(sp_runner_sizes(s->cx, s->arena, g, &s->r->sizes, s->r->inputs, s->r->n_inputs, said));
+    return sp_sizes_fill(s->cx, s->arena, g, said, out);
+}
+
 static sparta_status open_both(bench *s)
 {
     const sp_bench_request *r = s->r;
+    sp_bindings said;
     const char *model;
     if (wants_peer(s)) SP_TRY(peer_model(s, &model)); /* before minutes of work */
-    SP_TRY(open_sized(s, r->subject, &s->a));
-    SP_TRY(sp_sizes_fill(s->cx, s->arena, s->a.package->plan, &r->sizes, &s->sizes));
+    SP_TRY(open_sized(s, r->subject, &r->sizes, &s->a));
+    SP_TRY(sizes_of(s, &s->a, &said, &s->sizes));
     SP_TRY(sp_sizes_some(s->cx, &s->sizes));
-    sp_sizes_note(s->cx, &r->sizes, &s->sizes);
+    sp_sizes_note(s->cx, &said, &s->sizes);
     if (r->no_baseline) return SPARTA_OK;
     if (!r->against) {
         sp_compile_tell(&r->compile.options, 0, 100, "the dense baseline");
         s->sizes_b = s->sizes;
-        return sp_runner_dense(s->cx, &s->a, &r->compile, r->seed, &s->b);
+        return sp_runner_dense(s->cx, &s->a, &s->sizes, &r->compile, r->seed, &s->b);
     }
     if (wants_peer(s)) {
         s->sizes_b = s->sizes;
         s->b = (sp_runner){.cx = s->cx};
         return SPARTA_OK;
     }
-    SP_TRY(open_sized(s, r->against, &s->b));
-    return sp_sizes_fill(s->cx, s->arena, s->b.package->plan, &r->sizes, &s->sizes_b);
+    SP_TRY(open_sized(s, r->against, &r->sizes, &s->b));
+    return sizes_of(s, &s->b, &said, &s->sizes_b);
 }
 
 /* Sessions that run at the same time share the cores, unless somebody says how many threads each has. */
@@ -365,8 +399,13 @@ static sparta_status time_steps(bench *s, sp_runner_start a, sp_runner_start b, 
 
 static sparta_status run(bench *s)
 {
-    const sp_runner_start a = {threads_of(s), false, s->r->seed, &s->sizes},
-                          b = {threads_of(s), false, s->r->seed, &s->sizes_b};
+    const sp_runner_start a = {.threads = threads_of(s),
+                               .seed = s->r->seed,
+                               .sizes = &s->sizes,
+                               .inputs = s->r->inputs,
+                               .n_inputs = s->r->n_inputs};
+    sp_runner_start b = a;
+    b.sizes = &s->sizes_b;
     SP_TRY(start(s, &a, &b));
     measure_peak(s);
     SP_TRY(measure(s));
@@ -391,7 +430,12 @@ sparta_status sp_bench(sparta_ctx *cx, sp_arena *arena, const sp_bench_request *
     SP_TRY(check_request(cx, r));
     sparta_status status = open_both(&s);
     if (!status) status = run(&s);
-    if (!status) status = fill(&s, out);
+    s.cut = status == SPARTA_E_CANCELLED;
+    if (s.cut) *out = (sp_bench_result){.complete = false};
+    if (!status || (s.cut && (s.load_a ? s.rates_a.n : s.times_a.n))) {
+        const sparta_status filled = fill(&s, out);
+        if (!s.cut) status = filled;
+    }
     sp_load_close(s.load_b);
     sp_load_close(s.load_a);
     sp_runner_close(&s.profiled_b);

@@ -301,7 +301,8 @@ static sparta_status find_times(fit *f)
 static sparta_status start(fit *f, sp_graph *g, bool dense_only, sp_runner *out)
 {
     sp_compile_request request = f->compile;
-    const sp_runner_start how = {request.options.threads, false, f->r->seed, &f->out.sizes};
+    const sp_runner_start how = {
+        .threads = request.options.threads, .seed = f->r->seed, .sizes = &f->out.sizes};
     sparta_package *p;
     request.options.dense_only = dense_only;
     const sparta_status status = sp_compile_graph(f->cx, g, &request, &p);

@@ -60,6 +60,11 @@ sparta_status sp_load_open(sparta_ctx *cx, const sp_runner *of, int n, const sp_
     return status;
 }
 
+sparta_session *sp_load_session(const sp_load *l)
+{
+    return l->worker[0].runner.session;
+}
+
 void sp_load_close(sp_load *l)
 {
     if (!l) return;

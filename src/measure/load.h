@@ -14,6 +14,7 @@ sparta_status sp_load_open(sparta_ctx *cx, const sp_runner *of, int n, const sp_
 sparta_status sp_load_alternate(sp_arena *arena, sp_load *a, sp_load *b, const sp_bench_request *r,
                                 sp_samples *latency_a, sp_samples *latency_b, sp_samples *rate_a,
                                 sp_samples *rate_b) SP_MUST;
-void sp_load_close(sp_load *l); /* NULL is fine */
+sparta_session *sp_load_session(const sp_load *l); /* the first */
+void sp_load_close(sp_load *l);                    /* NULL is fine */
 
 #endif

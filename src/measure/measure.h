@@ -77,7 +77,9 @@ typedef struct sp_bench_request {
     int64_t warmup;
     uint64_t seed;
     bool profile;
-    sp_bindings sizes; /* symbols; the others: batch 1, sequence 128, anything else 1 */
+    sp_bindings sizes;                 /* symbols; the others: batch 1, sequence 128, anything else 1 */
+    const sparta_named_tensor *inputs; /* given ones, which say sizes too; NULL: all are made from the seed */
+    int n_inputs;
     sp_compile_request compile;
 } sp_bench_request;
 
@@ -101,6 +103,7 @@ typedef struct sp_bench_result {
     sp_bench_subject subject, baseline; /* baseline.runs 0: none */
     double ratio, ratio_lo, ratio_hi;   /* baseline / subject: above 1 the subject is faster */
     bool noisy;                         /* sp_comparison's, or the subject's when it is alone */
+    bool complete;         /* false: interrupted, and this is what was measured until then; layers are not */
     bool compared, agrees; /* the answers with onnxruntime's: whether they were, whether they are alike */
     int concurrency;
     int threads;
@@ -108,13 +111,15 @@ typedef struct sp_bench_result {
     sp_bindings sizes; /* of every symbol */
     double peak_gops;
     double sparse_flop_share; /* share of the dense operations of all products that sparse implements did */
-    double layers_ms;         /* all layers together, thread time over threads */
-    double profiled_ms;       /* a profiled run by the clock; the difference is waiting */
+    int64_t parameters_given, parameters_left; /* of the subject, where propagation took some; else both 0 */
+    double layers_ms;                          /* all layers together, thread time over threads */
+    double profiled_ms;                        /* a profiled run by the clock; the difference is waiting */
     int n_layers;
     sp_bench_layer *layer;
 } sp_bench_result;
 
-/* The request's compile.options.progress is called while measuring too. */
+/* The request's compile.options.progress is called while measuring too. E_CANCELLED: out has what was measured until then; subject.runs 0:
+ * nothing was. */
 sparta_status sp_bench(sparta_ctx *cx, sp_arena *arena, const sp_bench_request *r,
                        sp_bench_result *out) SP_MUST;
 
@@ -264,6 +269,8 @@ typedef struct sp_what_if_request {
     double seconds; /* to measure a pattern and, in turns with it, the dense model: each */
     uint64_t seed;
     sp_bindings sizes; /* symbols, as for bench; the model is compiled for those that are given */
+    const sparta_named_tensor *inputs; /* given ones, which say sizes too; NULL: all are made from the seed */
+    int n_inputs;
     bool no_break_even;
     sp_compile_request compile; /* target, database, progress; it does not prune, mask or schedule */
 } sp_what_if_request;

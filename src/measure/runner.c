@@ -1,5 +1,6 @@
 /* Subjects: from a file to a session that can be run and timed. */
 #include "measure/runner.h"
+#include "implement/implement.h"
 #include <string.h>
 
 sparta_status sp_runner_open(sparta_ctx *cx, const char *path, const sp_compile_request *compile,
@@ -27,10 +28,41 @@ static sparta_status scheduled_target(sparta_ctx *cx, const char *path, const ch
     return SPARTA_OK;
 }
 
-sparta_status sp_runner_dense(sparta_ctx *cx, const sp_runner *of, const sp_compile_request *compile,
-                              uint64_t seed, sp_runner *out)
+/* The most tokens of a product at these sizes, as a session counts them to choose its plan. */
+static sparta_status count_tokens(sparta_ctx *cx, const sp_graph *g, const sp_bindings *sizes, int64_t *out)
+{
+    *out = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const sp_node *n = g->node[i];
+        int64_t dim[SPARTA_RANK], tokens = 1;
+        if (!sp_node_is_fused(n) || !n->n_in || !n->in[0] || n->in[0]->dims.rank < 2) continue;
+        SP_TRY(sp_dims_eval(cx, &n->in[0]->dims, sizes, dim));
+        for (int d = 0; d + 1 < n->in[0]->dims.rank; d++)
+            if (!sp_int_mul(tokens, dim[d], &tokens)) tokens = INT64_MAX;
+        *out = SP_MAX(*out, tokens);
+    }
+    return SPARTA_OK;
+}
+
+/* How many tokens the plan is for that runs at these sizes, when they are few; 0: it is the usual one. */
+static sparta_status few_tokens(sparta_ctx *cx, const sparta_package *p, const sp_bindings *sizes,
+                                int64_t *out)
+{
+    int64_t tokens;
+    *out = 0;
+    if (!p->n_others) return SPARTA_OK;
+    SP_TRY(count_tokens(cx, p->plan, sizes, &tokens));
+    for (int i = 0; i < p->n_others; i++)
+        if (tokens >= p->other[i].least && tokens <= p->other[i].most && p->other[i].most <= SP_FEW_TOKENS)
+            *out = p->other[i].most;
+    return SPARTA_OK;
+}
+
+sparta_status sp_runner_dense(sparta_ctx *cx, const sp_runner *of, const sp_bindings *sizes,
+                              const sp_compile_request *compile, uint64_t seed, sp_runner *out)
 {
     sp_graph *g = NULL;
+    int64_t few;
     sparta_package *p = NULL;
     sp_compile_request dense = *compile;
     dense.options.dense_only = 1;
@@ -39,7 +71,9 @@ sparta_status sp_runner_dense(sparta_ctx *cx, const sp_runner *of, const sp_comp
     dense.no_verify = true;
     if (dense.options.schedule && !dense.options.target)
         SP_TRY(scheduled_target(cx, dense.options.schedule, &dense.options.target));
+    SP_TRY(few_tokens(cx, of->package, sizes, &few));
     SP_TRY(sp_compile_given(cx, of->package, seed, &g));
+    g->most_tokens = few;
     /* The package owns the graph when it succeeds. */
     sparta_status status = sp_compile_graph(cx, g, &dense, &p);
     if (status) {
@@ -55,6 +89,54 @@ sp_runner sp_runner_share(const sp_runner *of)
     return (sp_runner){.cx = of->cx, .package = of->package};
 }
 
+/* ------------------------------------------------------------------ inputs */
+
+sparta_status sp_runner_sizes(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, const sp_bindings *said,
+                              const sparta_named_tensor *inputs, int n_inputs, sp_bindings *out)
+{
+    const size_t most = (size_t)said->n + (size_t)n_inputs * SPARTA_RANK + 1;
+    const char **name = sp_arena_array(arena, most, sizeof *name);
+    SP_NEED(cx, name);
+    int64_t *value = sp_arena_array(arena, most, sizeof *value);
+    SP_NEED(cx, value);
+    int n = said->n;
+    for (int i = 0; i < n; i++) name[i] = said->name[i], value[i] = said->value[i];
+    for (int i = 0; i < n_inputs; i++) {
+        const int at = sp_graph_named(g->input, g->n_inputs, inputs[i].name);
+        const sparta_tensor *t = &inputs[i].tensor;
+        for (int d = 0; at >= 0 && d < SP_MIN(t->rank, g->input[at]->dims.rank); d++) {
+            int k = 0;
+            if (!sp_expr_is_symbol(g->input[at]->dims.dim[d], &name[n])) continue;
+            while (strcmp(name[k], name[n])) k++;
+            value[k] = t->dim[d];
+            n += k == n;
+        }
+    }
+    *out = (sp_bindings){n, name, value};
+    return SPARTA_OK;
+}
+
+/* A given input in the place of the one that was made, whose type and shape it has to have. */
+static sparta_status take_input(sp_runner *r, const sparta_named_tensor *given)
+{
+    const sparta_tensor *t = &given->tensor;
+    int at = 0;
+    while (at < r->n_in && strcmp(r->in[at].name, given->name)) at++;
+    if (at == r->n_in)
+        return sp_fail(r->cx, SPARTA_E_USAGE,
+                       "input '%.100s': the other model has none of that name; compare models with the same "
+                       "inputs",
+                       given->name);
+    sparta_tensor *made = &r->in[at].tensor;
+    if (made->dtype != t->dtype || made->rank != t->rank ||
+        memcmp(made->dim, t->dim, (size_t)t->rank * sizeof *t->dim))
+        return sp_fail(r->cx, SPARTA_E_SHAPE,
+                       "input '%.100s': the two models want other types or shapes of it; compare models with "
+                       "the same inputs",
+                       given->name);
+    return sp_tensor_copy(r->cx, t, made);
+}
+
 sparta_status sp_runner_start_session(sp_runner *r, const sp_runner_start *how)
 {
     const sp_graph *plan = r->package->plan;
@@ -66,6 +148,7 @@ sparta_status sp_runner_start_session(sp_runner *r, const sp_runner_start *how)
     sp_make_inputs make = {how->seed, *how->sizes};
     SP_TRY(sp_inputs_make(r->cx, plan, &make, r->in));
     r->n_in = plan->n_inputs;
+    for (int i = 0; i < how->n_inputs; i++) SP_TRY(take_input(r, &how->inputs[i]));
     for (int i = 0; i < plan->n_outputs; i++) r->out[i].name = plan->output[i]->name;
     r->n_out = plan->n_outputs;
     return sparta_session_create(r->cx, r->package, &options, &r->session);

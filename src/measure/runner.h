@@ -19,18 +19,24 @@ typedef struct sp_runner {
 /* Open a package, or compile an ONNX file in memory; into runner->package. */
 sparta_status sp_runner_open(sparta_ctx *cx, const char *path, const sp_compile_request *compile,
                              sp_runner *out) SP_MUST;
-/* The model as it was given, before propagation, with dense implements only; weights that went are made from the seed. */
-sparta_status sp_runner_dense(sparta_ctx *cx, const sp_runner *of, const sp_compile_request *compile,
-                              uint64_t seed, sp_runner *out) SP_MUST;
+/* The model as it was given, before propagation, with dense implements only; weights that went are made from the seed. Where the package has a plan
+ * for as few tokens as these sizes make, it is for as few, too: a plan is no gain of sparsity. */
+sparta_status sp_runner_dense(sparta_ctx *cx, const sp_runner *of, const sp_bindings *sizes,
+                              const sp_compile_request *compile, uint64_t seed, sp_runner *out) SP_MUST;
 /* Another session of the same package, which `of` keeps. */
 sp_runner sp_runner_share(const sp_runner *of);
 typedef struct sp_runner_start {
     int threads;
     bool profile;
     uint64_t seed;
-    const sp_bindings *sizes; /* complete */
+    const sp_bindings *sizes;          /* complete */
+    const sparta_named_tensor *inputs; /* copied; the others are made from the seed */
+    int n_inputs;
 } sp_runner_start;
 sparta_status sp_runner_start_session(sp_runner *r, const sp_runner_start *how) SP_MUST;
+/* What is said of sizes, and what the given inputs say where a dimension is a symbol. Lives in the arena. */
+sparta_status sp_runner_sizes(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, const sp_bindings *said,
+                              const sparta_named_tensor *inputs, int n_inputs, sp_bindings *out) SP_MUST;
 sparta_status sp_runner_run(sp_runner *r, double *seconds) SP_MUST; /* seconds may be NULL */
 /* What the package takes: its file, or its weights as they are stored when it was compiled in memory. */
 size_t sp_runner_bytes(const sp_runner *r);

@@ -27,6 +27,7 @@ typedef struct study {
     sparta_package *source;     /* when the model is a package */
     sp_prune_spec *spec;        /* of each pattern */
     sp_runner dense;
+    sp_bindings said; /* sizes, also those of given inputs */
     sp_what_if out;
     int step, steps; /* of the whole work, for progress */
     const char *doing;
@@ -81,7 +82,7 @@ static sparta_status compile(study *s, fresh *f, bool dense_only, sp_runner *out
     sp_compile_request request = s->compile;
     sparta_package *p;
     request.options.dense_only = dense_only;
-    SP_TRY(sp_ops_bind(f->graph, &s->r->sizes)); /* few tokens have implements of their own */
+    SP_TRY(sp_ops_bind(f->graph, &s->said)); /* few tokens have implements of their own */
     SP_TRY(sp_compile_graph(s->cx, f->graph, &request, &p));
     if (f->model) sp_compile_keep_model(p, f->model);
     *f = (fresh){0};
@@ -91,7 +92,11 @@ static sparta_status compile(study *s, fresh *f, bool dense_only, sp_runner *out
 
 static sparta_status start_session(study *s, sp_runner *r)
 {
-    const sp_runner_start how = {s->r->threads, false, s->r->seed, &s->out.sizes};
+    const sp_runner_start how = {.threads = s->r->threads,
+                                 .seed = s->r->seed,
+                                 .sizes = &s->out.sizes,
+                                 .inputs = s->r->inputs,
+                                 .n_inputs = s->r->n_inputs};
     return sp_runner_start_session(r, &how);
 }
 
@@ -398,7 +403,10 @@ static sparta_status prepare(study *s)
     sp_schedule_match *match;
     int n;
     sparta_status status = find_weights(s, f.graph, &match, &n);
-    if (!status) status = sp_sizes_fill(s->cx, s->arena, f.graph, &s->r->sizes, &s->out.sizes);
+    if (!status)
+        status =
+            sp_runner_sizes(s->cx, s->arena, f.graph, &s->r->sizes, s->r->inputs, s->r->n_inputs, &s->said);
+    if (!status) status = sp_sizes_fill(s->cx, s->arena, f.graph, &s->said, &s->out.sizes);
     if (!status) status = sp_sizes_some(s->cx, &s->out.sizes);
     if (!status) status = compile(s, &f, true, &s->dense);
     close_fresh(&f);

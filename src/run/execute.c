@@ -390,6 +390,11 @@ const sp_node *sp_session_node(const sparta_session *s, int i)
     return s->last->step[i].node;
 }
 
+const sp_graph *sp_session_plan(const sparta_session *s)
+{
+    return s->last->plan;
+}
+
 void sparta_session_forget_times(sparta_session *s)
 {
     memset(s->spent, 0, (size_t)s->threads * (size_t)s->n_steps * sizeof *s->spent);

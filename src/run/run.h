@@ -31,6 +31,7 @@
 /* All steps of sparta_session_step as an array; returns how many. The node of the plan that each is of. */
 int sp_session_steps(sparta_session *s, const sparta_step **out);
 const sp_node *sp_session_node(const sparta_session *s, int i);
+const sp_graph *sp_session_plan(const sparta_session *s); /* that the last run took: the steps are its */
 /* SP_SHARE_FROM for this session: for checks that are about threads; from the next run on. What is no product counts 16 operations for each
  * number it makes. */
 void sp_session_share_from(sparta_session *s, double operations);

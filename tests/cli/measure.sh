@@ -31,6 +31,34 @@ json "d['concurrency'] == 3 and d['threads'] >= 1 and d['subject']['runs'] >= 15
 run 0 "bench --concurrency for people" bench mlp.onnx --no-measure --no-baseline --concurrency 1,2 --threads 1 --time 0.05 --table csv; has out "concurrency=2" "--concurrency sweeps"
 run 2 "bench --concurrency by iterations" bench mlp.onnx --concurrency 2 --iterations 5; complains "bench --concurrency by iterations"
 
+# ------------------------------------------------------------------ bench and what-if on given inputs
+run 0 "inputs of three items" run mlp.onnx --batch 3 --output-dir in3
+run 0 "bench --input" bench mlp.onnx --no-measure --no-baseline --input x=in3/x.npy --iterations 2 --json
+json "d['sizes'] == {'batch': 3} and d['complete'] and d['subject']['runs'] == 2" "they say the sizes"
+run 0 "bench --input of both" bench mlp.onnx --against mlp.onnx --no-measure --input x=random:0:1 --batch 2 --iterations 5 --warmup 0 --json; json "d['sizes'] == {'batch': 2} and d['ratio'] > 0" "ranges are known, and sizes that --batch says"
+run 2 "an input of another size than --batch" bench mlp.onnx --no-measure --input x=in3/x.npy --batch 2; complains "an input of another size"
+run 2 "an input that the model has not" bench mlp.onnx --no-measure --input y=in3/x.npy; has err "it has x" "says which it has"
+run 1 "an input from a missing file" bench mlp.onnx --no-measure --input x=missing.npy; complains "an input from a missing file"
+run 2 "an input without --what-if" inspect mlp.onnx --input x=in3/x.npy; has err "--what-if" "says what it is for"
+run 0 "what-if on given inputs" inspect mlp.onnx --what-if 4x1:0.9 --input x=in3/x.npy --time 0.01 --target portable --json
+json "d['what_if_at']['sizes'] == {'batch': 3}" "they say its sizes, too"
+
+# ------------------------------------------------------------------ a bench that is interrupted says what it has
+# cut ARGS...: it is interrupted once it has said that it measures; the exit code in `got`
+cut() {
+    "$S" "$@" --progress plain > out 2> err < /dev/null & job=$!
+    for i in $(seq 600); do if grep -q measuring err || ! kill -0 $job 2> /dev/null; then break; fi; sleep 0.05; done
+    sleep 0.5; kill -INT $job; wait $job; got=$?
+}
+cut bench mlp.onnx --no-measure --time 3600 --json
+if [ $got = 130 ]; then good "Ctrl-C ends a bench"; else bad "Ctrl-C ends a bench (exit $got)"; fi
+json "d['complete'] is False and d['subject']['runs'] > 0 and d['subject']['median_ms'] > 0" "and it says what was measured"
+cut bench mlp.onnx --no-measure --time 3600 --batch 1,8
+has out "interrupted" "and that it is not all"; has out "median_ms" "in its table"
+if [ $got = 130 ]; then good "Ctrl-C ends a sweep"; else bad "Ctrl-C ends a sweep (exit $got)"; fi
+cut bench mlp.onnx --no-measure --no-baseline --time 3600 --concurrency 2 --table csv
+has out "mlp.onnx," "and several sessions"
+
 # ------------------------------------------------------------------ bench --against onnxruntime, played by a shell script that misbehaves
 mkdir tmp; export TMPDIR="$T/tmp"
 peer() { printf '#!/bin/sh\n%s\n' "$1" > python; chmod +x python; export SPARTA_PYTHON="$T/python"; }
