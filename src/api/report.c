@@ -81,21 +81,46 @@ static sparta_status fill_coverage(sparta_report *r, const sp_graph *g)
     return SPARTA_OK;
 }
 
-/* Floats of all weights. */
-static int64_t parameters_of(const sp_graph *g)
+/* Which values quantisers read: as numbers that stand for others (a bias has 32 bits), and as zero points. */
+typedef enum { NO_PART, NUMBERS, ZERO_POINT } quantised_part;
+
+static void find_parts(const sp_graph *g, quantised_part *part)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const sp_node *n = g->node[i];
+        const bool back = n->op == SP_OP_DequantizeLinear;
+        if (!back && n->op != SP_OP_QuantizeLinear) continue;
+        if (back && n->n_in > 0 && n->in[0]) part[n->in[0]->id] = NUMBERS;
+        if (n->n_in > 2 && n->in[2]) part[n->in[2]->id] = ZERO_POINT;
+    }
+}
+
+/* Floats, numbers of a byte or less, which are quantised ones, and what a quantiser says is. */
+static bool is_parameter(const sp_value *v, quantised_part part)
+{
+    if (sp_dtype_is_float(v->dtype) || part == NUMBERS) return true;
+    return part == NO_PART && v->dtype != SPARTA_BOOL && sparta_dtype_size(v->dtype) == 1;
+}
+
+/* Numbers of all weights. */
+static sparta_status parameters_of(sparta_report *r, const sp_graph *g, int64_t *out)
 {
     int64_t n = 0;
+    quantised_part *part = sp_arena_array(r->arena, (size_t)g->n_values + 1, sizeof *part);
+    SP_NEED(r->cx, part);
+    find_parts(g, part);
     for (int i = 0; i < g->n_values; i++) {
         const sp_value *v = g->value[i];
         int64_t dim[SPARTA_RANK], all = 1;
-        if (v->producer || v->is_input || !v->typed || !sp_dtype_is_float(v->dtype) ||
+        if (v->producer || v->is_input || !v->typed || !is_parameter(v, part[v->id]) ||
             !sp_dims_const(&v->dims, dim))
             continue;
         for (int d = 0; d < v->dims.rank; d++)
             if (!sp_int_mul(all, dim[d], &all)) all = INT64_MAX; /* a file may say anything */
         if (v->dims.rank && !sp_int_add(n, all, &n)) n = INT64_MAX;
     }
-    return n;
+    *out = n;
+    return SPARTA_OK;
 }
 
 /* What is counted: of a model as the file has it. */
@@ -103,7 +128,8 @@ static sparta_status fill_counts(sparta_report *r, const sp_graph *g)
 {
     int used[SP_OPS] = {0};
     r->facts.nodes = g->n_nodes;
-    r->facts.parameters = r->facts.parameters_given = r->facts.parameters_left = parameters_of(g);
+    SP_TRY(parameters_of(r, g, &r->facts.parameters));
+    r->facts.parameters_given = r->facts.parameters_left = r->facts.parameters;
     for (int i = 0; i < g->n_nodes; i++) used[g->node[i]->op]++;
     r->n_operators = 0;
     r->operator_use = sp_arena_array(r->arena, SP_OPS, sizeof *r->operator_use);

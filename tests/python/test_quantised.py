@@ -1,6 +1,7 @@
 """Quantised models as onnxruntime's quantiser writes them (QDQ): they compile, and packages, references and onnxruntime agree but for
 rounding flips; a model with other weights does not."""
 
+import json
 import logging
 import os
 import sys
@@ -61,6 +62,8 @@ def cosine(a, b):
 def agrees(tests, name, per_channel):
     path = quantise(tests, name, per_channel)
     package = path.replace(".onnx", ".sparta")
+    floats, numbers = (json.loads(must("inspect", p, "--json").out)["parameters"] for p in (os.path.join(tests.work, name + ".onnx"), path))
+    need(floats <= numbers <= 1.1 * floats, f"{numbers} parameters, and {floats} before it was quantised")
     must("compile", path, "-o", package, "--no-measure")
     for seed in range(2):
         must("verify", package, "--against", path, "--seed", seed)

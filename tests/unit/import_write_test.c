@@ -320,12 +320,47 @@ static void out_of_memory(void **state)
     sp_graph_free(g);
 }
 
+/* Quantised weights and biases are parameters as floats are; zero points, indices and shapes are none. */
+static void counted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t parameters;
+    } cases[] = {
+        {"graph \"g\"\ninput x: f32[batch,4]\nconst w: i8[4,3] = [1,2,3,4,5,6,7,8,9,10,11,12]\n"
+         "const s: f32[3] = [1,1,1]\nconst z: i8[3] = [0,0,0]\nconst b: i32[3] = [1,2,3]\nconst t: i32[3] = "
+         "[0,0,0]\n"
+         "node d: f32[4,3] = DequantizeLinear(w, s, z) {axis=1}\n"
+         "node e: f32[3] = DequantizeLinear(b, s, t) {axis=0}\n"
+         "node h: f32[batch,3] = MatMul(x, d)\nnode y: f32[batch,3] = Add(h, e)\noutput y\n",
+         12 + 3 + 3},
+        {"graph \"g\"\ninput i: i64[batch]\nconst w: u8[2,3] = [1,2,3,4,5,6]\nconst s: f32[] = [0.5]\n"
+         "const z: u8[] = [128]\nnode r: u8[batch,3] = Gather(w, i)\n"
+         "node y: f32[batch,3] = DequantizeLinear(r, s, z)\noutput y\n",
+         6},
+        {"graph \"g\"\ninput x: f32[6]\nconst k: i64[2] = [2,3]\nconst c: bool[2,3] = [1,0,1,0,1,0]\n"
+         "const o: f32[2,3] = [1,2,3,4,5,6]\nnode r: f32[2,3] = Reshape(x, k)\n"
+         "node y: f32[2,3] = Where(c, r, o)\noutput y\n",
+         6},
+    };
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sparta_report *r = NULL;
+        sp_graph *g = parse(cases[i].text);
+        ok(sp_onnx_write(cx, g, path));
+        sp_graph_free(g);
+        ok(sparta_model_report(cx, path, NULL, &r));
+        assert_int_equal(sparta_report_facts(r)->parameters, cases[i].parameters);
+        sparta_report_free(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make, unmake)
         IN_FOLDER(round_trip),     IN_FOLDER(linear),        IN_FOLDER(names),    IN_FOLDER(later_opsets),
-        IN_FOLDER(refused_graphs), IN_FOLDER(out_of_memory), IN_FOLDER(in_place),
+        IN_FOLDER(refused_graphs), IN_FOLDER(out_of_memory), IN_FOLDER(in_place), IN_FOLDER(counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
