@@ -2,7 +2,7 @@
  *
  *   argv --options.c--> cli (verb, operands, flags) --verb_<name>.c--> text --main.c--> stdout, exit code
  *
- * One table of options (options.def) and one of verbs (verbs.def) make the parser, --help, the man page
+ * One table of options (options.def, words of single verbs in shown.def) and one of verbs (verbs.def) make the parser, --help, the man page
  * (--man) and the shells' completion (--completion bash, zsh or fish). A verb writes what it has to say into c->out; main
  * prints it when the verb is done, so that an error leaves no half of an answer, and turns the status into
  * the exit code. Errors and notes go to stderr as "sparta: where: what; what to do"; with --json an error is
@@ -57,6 +57,12 @@ const cli_verb *cli_verb_find(const char *name); /* or NULL */
 /* Does the verb (NULL: the program itself) take the option? Does the option name it, so that its help shows it? */
 bool cli_option_of(const cli_option *o, const cli_verb *verb);
 bool cli_option_named(const cli_option *o, const cli_verb *verb);
+bool cli_option_common(const cli_option *o); /* of every verb */
+/* Options that the help of a verb shows, in the order of use, those of every verb last; how many. Its own words for each, or else the option's
+ * (shown.def); verb NULL: the option's. */
+int cli_shown(const cli_verb *verb, cli_option_id out[CLI_OPTIONS]);
+const char *cli_shown_metavar(const cli_option *o, const cli_verb *verb);
+const char *cli_shown_help(const cli_option *o, const cli_verb *verb);
 
 /* ------------------------------------------------------------------ one call of the program */
 typedef struct cli_values {
@@ -74,6 +80,7 @@ struct cli {
     sparta_ctx *cx;
     sp_arena *arena;
     const cli_verb *verb;
+    bool bare; /* nothing was said: the help is the answer */
     int n_operands;
     const char **operand;
     cli_values option[CLI_OPTIONS];

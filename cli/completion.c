@@ -1,11 +1,26 @@
 /* What the tables say to shells: --completion bash, zsh or fish. */
 #include "cli.h"
+#include "zoo/zoo.h"
 #include <string.h>
 
 /* "md|csv" as words. */
 static void choices(cli *c, const char *list)
 {
     for (; *list; list++) sp_text_printf(&c->out, "%c", *list == '|' ? ' ' : *list);
+}
+
+/* The words that the first operand of a verb may be: models of the zoo, and what stands in the table as "bench|show|run"; false: it is a file. */
+static bool first_operand(cli *c, const cli_verb *v)
+{
+    if (!strcmp(v->name, "zoo"))
+        for (int i = 0; i < sp_zoo_count(); i++)
+            sp_text_printf(&c->out, "%s%s", i ? " " : "", sp_zoo_row(i)->name);
+    else if (strcspn(v->operands, "|") < strcspn(v->operands, " "))
+        for (const char *p = v->operands; *p && *p != ' '; p++)
+            sp_text_printf(&c->out, "%c", *p == '|' ? ' ' : *p);
+    else
+        return false;
+    return true;
 }
 
 /* ------------------------------------------------------------------ bash */
@@ -16,6 +31,8 @@ static void bash_verb(cli *c, const cli_verb *v)
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (cli_option_of(&cli_options[i], v))
             sp_text_printf(&c->out, "%s--%s", i ? " " : "", cli_options[i].name);
+    sp_text_printf(&c->out, "\" words=\"");
+    (void)first_operand(c, v);
     sp_text_printf(&c->out, "\" ;;\n");
 }
 
@@ -34,7 +51,7 @@ static void bash(cli *c)
 {
     sp_text_printf(&c->out, "# bash completion of sparta; source <(sparta --completion bash)\n_sparta()\n{\n"
                             "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
-                            "verb=${COMP_WORDS[1]} flags=\n"
+                            "verb=${COMP_WORDS[1]} flags= words=\n"
                             "    case $before in\n");
     bash_choices(c);
     sp_text_printf(&c->out,
@@ -45,10 +62,13 @@ static void bash(cli *c)
                    "help --help --version\" -- \"$word\"))\n        return\n    fi\n    case $verb in\n");
     for (int i = 0; i < cli_verb_count(); i++)
         if (cli_verb_row(i)->run) bash_verb(c, cli_verb_row(i));
-    sp_text_printf(
-        &c->out, "    esac\n    case $word in\n    -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$word\")) ;;\n"
-                 "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\ncomplete -o filenames -F "
-                 "_sparta sparta\n");
+    sp_text_printf(&c->out,
+                   "    esac\n    [ \"$COMP_CWORD\" = 2 ] || words=\n"
+                   "    case $word in\n    -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$word\")) ;;\n"
+                   "    *) if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$word\")); "
+                   "return; fi ;;&\n"
+                   "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\ncomplete -o filenames -F "
+                   "_sparta sparta\n");
 }
 
 /* ------------------------------------------------------------------ zsh */
@@ -65,14 +85,14 @@ static void quoted(cli *c, const char *s, const char *special)
 }
 
 /* '--name[help]:METAVAR:what completes it' */
-static void zsh_flag(cli *c, const cli_option *o)
+static void zsh_flag(cli *c, const cli_option *o, const cli_verb *v)
 {
     sp_text_printf(&c->out, " \\\n            '%s--%s[", o->kind == CLI_LIST ? "*" : "", o->name);
-    quoted(c, o->help, "[]:\\");
+    quoted(c, cli_shown_help(o, v), "[]:\\");
     sp_text_printf(&c->out, "]");
     if (o->kind != CLI_FLAG) {
         sp_text_printf(&c->out, ":");
-        quoted(c, o->metavar, "[]:\\");
+        quoted(c, cli_shown_metavar(o, v), "[]:\\");
         sp_text_printf(&c->out, ":");
     }
     if (cli_chooses(o)) {
@@ -86,7 +106,7 @@ static void zsh_flag(cli *c, const cli_option *o)
 
 static void zsh(cli *c)
 {
-    sp_text_printf(&c->out, "#compdef sparta\n_sparta() {\n    local -a verbs flags\n    verbs=(\n");
+    sp_text_printf(&c->out, "#compdef sparta\n_sparta() {\n    local -a verbs flags first\n    verbs=(\n");
     for (int i = 0; i < cli_verb_count(); i++) {
         const cli_verb *v = cli_verb_row(i);
         if (!v->run) continue;
@@ -101,10 +121,14 @@ static void zsh(cli *c)
         if (!v->run) continue;
         sp_text_printf(&c->out, "    %s) flags=(", v->name);
         for (int k = 0; k < CLI_OPTIONS; k++)
-            if (cli_option_of(&cli_options[k], v)) zsh_flag(c, &cli_options[k]);
+            if (cli_option_of(&cli_options[k], v)) zsh_flag(c, &cli_options[k], v);
+        sp_text_printf(&c->out, ")\n            first=(");
+        (void)first_operand(c, v);
         sp_text_printf(&c->out, ") ;;\n");
     }
-    sp_text_printf(&c->out, "    esac\n    _arguments $flags '*:file:_files'\n}\n"
+    sp_text_printf(&c->out, "    esac\n    if (( CURRENT == 3 && $#first )) && [[ $PREFIX != -* ]]; then\n"
+                            "        compadd -a first\n        return\n    fi\n"
+                            "    _arguments $flags '*:file:_files'\n}\n"
                             "if [ \"$funcstack[1]\" = _sparta ]; then _sparta \"$@\"; else compdef "
                             "_sparta sparta; fi\n");
 }
@@ -130,6 +154,18 @@ static void fish_flag(cli *c, const cli_option *o)
     sp_text_printf(&c->out, "'\n");
 }
 
+static void fish_operand(cli *c, const cli_verb *v)
+{
+    const size_t before = c->out.size;
+    sp_text_printf(
+        &c->out, "complete -c sparta -f -n '__fish_seen_subcommand_from %s; and __fish_is_nth_token 2' -a '",
+        v->name);
+    if (first_operand(c, v))
+        sp_text_printf(&c->out, "'\n");
+    else
+        c->out.size = before;
+}
+
 static void fish(cli *c)
 {
     sp_text_printf(&c->out, "# fish completion of sparta; sparta --completion fish | source\n");
@@ -140,6 +176,8 @@ static void fish(cli *c)
         quoted(c, v->what, "\\");
         sp_text_printf(&c->out, "'\n");
     }
+    for (int i = 0; i < cli_verb_count(); i++)
+        if (cli_verb_row(i)->run) fish_operand(c, cli_verb_row(i));
     for (int i = 0; i < CLI_OPTIONS; i++) fish_flag(c, &cli_options[i]);
 }
 

@@ -4,16 +4,16 @@
 #include <string.h>
 
 /* "-o, --output FILE" */
-static void flag_text(const cli_option *o, char *out, size_t size)
+static void flag_text(const cli_option *o, const cli_verb *verb, char *out, size_t size)
 {
     char letter[8] = "";
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
     snprintf(out, size, "%s--%s%s%s", letter, o->name, o->kind == CLI_FLAG ? "" : " ",
-             o->kind == CLI_FLAG ? "" : o->metavar);
+             o->kind == CLI_FLAG ? "" : cli_shown_metavar(o, verb));
 }
 
 /* Help is for terminals of 80 columns. */
-enum { WIDTH = 80, FLAGS = 28, VERBS = 13 };
+enum { WIDTH = 80, FLAGS = 28, VERBS = 14 };
 
 /* A word, and what it means in a column that begins at `at`; below it when the word is too long. */
 static void entry(cli *c, const char *word, int at, const char *means)
@@ -35,13 +35,8 @@ static void paragraph(cli *c, const char *text)
 static void flag_line(cli *c, const cli_option *o)
 {
     char flag[64];
-    flag_text(o, flag, sizeof flag);
-    entry(c, flag, FLAGS, o->help);
-}
-
-static bool is_common(const cli_option *o)
-{
-    return o->verbs[0] == '*';
+    flag_text(o, c->verb, flag, sizeof flag);
+    entry(c, flag, FLAGS, cli_shown_help(o, c->verb));
 }
 
 static void program_help(cli *c)
@@ -53,7 +48,7 @@ static void program_help(cli *c)
         if (cli_verb_row(i)->run) entry(c, cli_verb_row(i)->name, VERBS, cli_verb_row(i)->what);
     sp_text_printf(&c->out, "\nflags of every verb:\n");
     for (int i = 0; i < CLI_OPTIONS; i++)
-        if (is_common(&cli_options[i])) flag_line(c, &cli_options[i]);
+        if (cli_option_common(&cli_options[i])) flag_line(c, &cli_options[i]);
     sp_text_printf(&c->out, "\n");
     paragraph(c,
               "exit codes: 0 ok, 1 failed, 2 usage, 3 answers differ, 4 not supported, 5 out of a resource, "
@@ -68,7 +63,7 @@ static void other_flags(cli *c)
     sp_text_init(&also, c->cx);
     sp_text_printf(&also, "also:");
     for (int i = 0; i < CLI_OPTIONS; i++)
-        if (is_common(&cli_options[i]) && !cli_option_named(&cli_options[i], c->verb) && i < CLI_HELP)
+        if (cli_option_common(&cli_options[i]) && !cli_option_named(&cli_options[i], c->verb) && i < CLI_HELP)
             sp_text_printf(&also, " --%s", cli_options[i].name);
     sp_text_printf(&also, " (`sparta --help` describes these)");
     cli_wrapped(&c->out, sp_text_str(&also), WIDTH - 6, 6);
@@ -92,12 +87,13 @@ static void example(cli *c, const char *line, size_t n)
 
 static void verb_help(cli *c)
 {
+    cli_option_id shown[CLI_OPTIONS];
+    const int n = cli_shown(c->verb, shown);
     sp_text_printf(&c->out, "usage: sparta %s%s%s [flags]\n\n", c->verb->name, *c->verb->operands ? " " : "",
                    c->verb->operands);
     paragraph(c, c->verb->what);
     sp_text_printf(&c->out, "\n");
-    for (int i = 0; i < CLI_OPTIONS; i++)
-        if (cli_option_named(&cli_options[i], c->verb)) flag_line(c, &cli_options[i]);
+    for (int i = 0; i < n; i++) flag_line(c, &cli_options[shown[i]]);
     sp_text_printf(&c->out, "\n");
     other_flags(c);
     sp_text_printf(&c->out, "\nexamples:\n");
@@ -138,17 +134,27 @@ static void roff_line(cli *c, const char *s, size_t n)
     sp_text_printf(&c->out, "\n");
 }
 
+static void roff_option(cli *c, const cli_option *o, const cli_verb *verb)
+{
+    char flag[64];
+    const char *help = cli_shown_help(o, verb);
+    flag_text(o, verb, flag, sizeof flag);
+    sp_text_printf(&c->out, ".TP\n.B ");
+    roff_line(c, flag, strlen(flag));
+    roff_line(c, help, strlen(help));
+}
+
 static void roff_options(cli *c, const cli_verb *verb)
 {
-    for (int i = 0; i < CLI_OPTIONS; i++) {
-        const cli_option *o = &cli_options[i];
-        if (verb ? !cli_option_named(o, verb) : !is_common(o)) continue;
-        char flag[64];
-        flag_text(o, flag, sizeof flag);
-        sp_text_printf(&c->out, ".TP\n.B ");
-        roff_line(c, flag, strlen(flag));
-        roff_line(c, o->help, strlen(o->help));
-    }
+    cli_option_id shown[CLI_OPTIONS];
+    const int n = cli_shown(verb, shown);
+    for (int i = 0; i < n; i++) roff_option(c, &cli_options[shown[i]], verb);
+}
+
+static void roff_common(cli *c)
+{
+    for (int i = 0; i < CLI_OPTIONS; i++)
+        if (cli_option_common(&cli_options[i])) roff_option(c, &cli_options[i], NULL);
 }
 
 static void roff_variable(cli *c, const cli_option *v)
@@ -184,7 +190,7 @@ void cli_man(cli *c)
     for (int i = 0; i < cli_verb_count(); i++)
         if (cli_verb_row(i)->run) roff_verb(c, cli_verb_row(i));
     sp_text_printf(&c->out, ".SH COMMON FLAGS\n");
-    roff_options(c, NULL);
+    roff_common(c);
     sp_text_printf(
         &c->out,
         ".SH EXIT STATUS\n0 ok; 1 failed (bad file, I/O); 2 usage; 3 answers differ; 4 not supported;\n"

@@ -154,7 +154,7 @@ static sparta_status act(cli *c)
         cli_completion(c);
         return SPARTA_OK;
     }
-    if (cli_has(c, CLI_HELP)) {
+    if (cli_has(c, CLI_HELP) || c->bare) {
         cli_help(c);
         return SPARTA_OK;
     }
@@ -180,7 +180,7 @@ int main(int argc, char **argv)
     }
     cli_watch_signals(cx);
     cli_watch_faults(asks_json(argc, argv));
-    cli c = {.cx = cx};
+    cli c = {.cx = cx, .bare = argc < 2};
     sp_text_init(&c.out, cx);
     sparta_status status = SPARTA_E_MEMORY;
     c.arena = sp_arena_create(cx);

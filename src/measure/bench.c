@@ -259,7 +259,7 @@ static sparta_status fill(bench *s, sp_bench_result *out)
     return SPARTA_OK;
 }
 
-/* ------------------------------------------------------------------ onnxruntime on the other side */
+/* ------------------------------------------------------------------ another library on the other side */
 
 /* It runs ONNX files: the subject, or the one that a package was made of. */
 static sparta_status peer_model(const bench *s, const char **out)
@@ -274,18 +274,19 @@ static sparta_status peer_model(const bench *s, const char **out)
         s->cx, SPARTA_E_USAGE,
         "bench: %s is no ONNX file, and %s runs those only; give the model that it was made of with "
         "--model M.onnx",
-        s->r->subject, SP_PEER);
+        s->r->subject, s->r->against);
 }
 
 static sparta_status open_peer(bench *s)
 {
-    sp_peer_model m = {.threads = sparta_session_threads(s->a.session),
+    sp_peer_model m = {.library = s->r->against,
+                       .threads = sparta_session_threads(s->a.session),
                        .in = s->a.in,
                        .n_in = s->a.n_in,
                        .out = s->a.out,
                        .n_out = s->a.n_out};
     SP_TRY(peer_model(s, &m.path));
-    sp_compile_tell(&s->r->compile.options, 0, 100, "starting " SP_PEER);
+    sp_compile_tell(&s->r->compile.options, 0, 100, "starting the other library");
     return sp_peer_open(s->cx, &m, &s->b.peer);
 }
 
@@ -314,7 +315,7 @@ static sparta_status compare_answers(bench *s)
 
 static bool wants_peer(const bench *s)
 {
-    return s->r->against && !strcmp(s->r->against, SP_PEER);
+    return sp_peer_known(s->r->against);
 }
 
 /* A model that cannot be compiled for all sizes is for those that are given. */
@@ -416,11 +417,11 @@ static sparta_status run(bench *s)
 
 static sparta_status check_request(sparta_ctx *cx, const sp_bench_request *r)
 {
-    if (r->concurrency > 1 && (r->iterations || (r->against && !strcmp(r->against, SP_PEER))))
+    if (r->concurrency > 1 && (r->iterations || sp_peer_known(r->against)))
         return sp_fail(
             cx, SPARTA_E_USAGE,
             "bench: several sessions at a time are measured for a time and against ours only; leave "
-            "--iterations and --against " SP_PEER " out");
+            "--iterations and an --against that is another library out");
     return SPARTA_OK;
 }
 

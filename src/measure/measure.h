@@ -10,7 +10,7 @@
  *   fit      a time in; which layer takes which pattern so that the model runs within it, and least is lost
  *
  * A subject is a package, or an ONNX file (compiled in memory). Several sessions may run at a time (load.h), and the other side may be
- * onnxruntime in a Python of its own (peer.h). The baseline, when none is named, is the same
+ * another library in a Python of its own (peer.h). The baseline, when none is named, is the same
  * model compiled with dense implements only. The reference is never a speed baseline.
  */
 #ifndef SP_MEASURE_H
@@ -66,9 +66,9 @@ sparta_status sp_compare(sparta_ctx *cx, const double *a, const double *b, int64
 /* ------------------------------------------------------------------ bench */
 
 typedef struct sp_bench_request {
-    /* against NULL: the dense baseline; "onnxruntime": the ONNX file in the onnxruntime of a Python (peer.h) */
+    /* against NULL: the dense baseline; "onnxruntime", "openvino": the ONNX file in this library of a Python (peer.h) */
     const char *subject, *against;
-    const char *model; /* the ONNX file of a subject that is a package, for onnxruntime; NULL: none */
+    const char *model; /* the ONNX file of a subject that is a package, for these; NULL: none */
     bool no_baseline;
     int concurrency; /* sessions that run at the same time, each in a thread of its own; 0: 1 */
     int threads;
@@ -103,8 +103,9 @@ typedef struct sp_bench_result {
     sp_bench_subject subject, baseline; /* baseline.runs 0: none */
     double ratio, ratio_lo, ratio_hi;   /* baseline / subject: above 1 the subject is faster */
     bool noisy;                         /* sp_comparison's, or the subject's when it is alone */
-    bool complete;         /* false: interrupted, and this is what was measured until then; layers are not */
-    bool compared, agrees; /* the answers with onnxruntime's: whether they were, whether they are alike */
+    bool complete; /* false: interrupted, and this is what was measured until then; layers are not */
+    bool compared,
+        agrees; /* the answers with the other library's: whether they were, whether they are alike */
     int concurrency;
     int threads;
     char isa[24];

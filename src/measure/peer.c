@@ -1,8 +1,8 @@
-/* onnxruntime in a Python process.
+/* Another library in a Python process.
  *
  *   here                          Python (the text below)
  *     in0.npy in1.npy ...  ---->   load, make the session            folder: temporary, ours alone
- *                          <----   ready 1.20.1
+ *                          <----   ready 1.20.1              or: missing
  *     run                  ---->   one run by its own clock
  *                          <----   0.0123
  *     save                 ---->   out0.npy out1.npy ...
@@ -21,41 +21,59 @@
 #include <unistd.h>
 
 /* Modules of the current folder are not imported; what libraries print does not mix with answers. */
-static const char program[] =
-    "import os, sys, time\n"
-    "sys.path[:] = [p for p in sys.path if p]\n"
-    "answers = os.fdopen(os.dup(1), 'w')\n"
-    "os.dup2(2, 1)\n"
-    "def say(line): print(line, file=answers, flush=True)\n"
-    "try:\n"
-    "    import numpy, onnxruntime as ort\n"
-    "except Exception:\n"
-    "    say('missing')\n"
-    "    sys.exit()\n"
-    "model, folder, threads, n = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])\n"
-    "inputs, outputs = sys.argv[5:5 + n], sys.argv[5 + n:]\n"
-    "options = ort.SessionOptions()\n"
-    "options.intra_op_num_threads = threads\n"
-    "options.inter_op_num_threads = 1\n"
-    "options.log_severity_level = 3\n"
-    "session = ort.InferenceSession(model, options, providers=['CPUExecutionProvider'])\n"
-    "feed = {name: numpy.load(f'{folder}/in{i}.npy') for i, name in enumerate(inputs)}\n"
-    "say('ready ' + ort.__version__)\n"
-    "for line in sys.stdin:\n"
-    "    if line == 'run\\n':\n"
-    "        start = time.perf_counter()\n"
-    "        y = session.run(outputs, feed)\n"
-    "        say(repr(time.perf_counter() - start))\n"
-    "    elif line == 'save\\n':\n"
-    "        for i, a in enumerate(y):\n"
-    "            numpy.save(f'{folder}/out{i}.npy', a)\n"
-    "        say('saved')\n";
+#define PROGRAM(name, make, run)                                                                             \
+    "import os, sys, time\n"                                                                                 \
+    "sys.path[:] = [p for p in sys.path if p]\n"                                                             \
+    "answers = os.fdopen(os.dup(1), 'w')\n"                                                                  \
+    "os.dup2(2, 1)\n"                                                                                        \
+    "def say(line): print(line, file=answers, flush=True)\n"                                                 \
+    "try:\n"                                                                                                 \
+    "    import numpy, " name "\n"                                                                           \
+    "except Exception:\n"                                                                                    \
+    "    say('missing')\n"                                                                                   \
+    "    sys.exit()\n"                                                                                       \
+    "model, folder, threads, n = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])\n"             \
+    "inputs, outputs = sys.argv[5:5 + n], sys.argv[5 + n:]\n"                                                \
+    "feed = {name: numpy.load(f'{folder}/in{i}.npy') for i, name in enumerate(inputs)}\n" make               \
+    "say('ready ' + version)\n"                                                                              \
+    "for line in sys.stdin:\n"                                                                               \
+    "    if line == 'run\\n':\n"                                                                             \
+    "        start = time.perf_counter()\n"                                                                  \
+    "        y = " run "\n"                                                                                  \
+    "        say(repr(time.perf_counter() - start))\n"                                                       \
+    "    elif line == 'save\\n':\n"                                                                          \
+    "        for i, a in enumerate(y):\n"                                                                    \
+    "            numpy.save(f'{folder}/out{i}.npy', a)\n"                                                    \
+    "        say('saved')\n"
+
+typedef struct library {
+    const char *name, *package, *program;
+} library;
+
+static const library libraries[] = {
+#define SP_PEER(name, package, make, run) {#name, package, PROGRAM(#name, make, run)},
+#include "measure/peers.def"
+#undef SP_PEER
+};
+
+static const library *find(const char *name)
+{
+    for (size_t i = 0; name && i < SP_COUNT(libraries); i++)
+        if (!strcmp(libraries[i].name, name)) return &libraries[i];
+    return NULL;
+}
+
+bool sp_peer_known(const char *name)
+{
+    return find(name) != NULL;
+}
 
 /* Seconds: to import and load a model; for one run. */
 static const double patience = 300;
 
 struct sp_peer {
     sparta_ctx *cx;
+    const library *library;
     char folder[256];
     int n_in, n_out;
     sp_talk talk;
@@ -79,7 +97,7 @@ static sparta_status make_folder(sp_peer *p)
     const int n = snprintf(folder, sizeof folder, "%s/sparta-peer-XXXXXX", root && *root ? root : "/tmp");
     if (n >= (int)sizeof folder - 32 || !mkdtemp(folder))
         return sp_fail(p->cx, SPARTA_E_IO, "bench: no folder in %.150s for the inputs of %s: %s; set TMPDIR",
-                       root && *root ? root : "/tmp", SP_PEER, strerror(errno));
+                       root && *root ? root : "/tmp", p->library->name, strerror(errno));
     snprintf(p->folder, sizeof p->folder, "%s", folder);
     return SPARTA_OK;
 }
@@ -137,7 +155,7 @@ static sparta_status explain(sp_peer *p, sparta_status status)
     char why[300];
     if (status != SPARTA_E_IO) return status;
     last_words(p, why, sizeof why);
-    return sp_fail_in(p->cx, *why ? "bench: " SP_PEER ": %.290s" : "bench: " SP_PEER "%s", why);
+    return sp_fail_in(p->cx, "bench: %s%s%.290s", p->library->name, *why ? ": " : "", why);
 }
 
 /* *found false: this Python does not have it, or is not there. */
@@ -155,7 +173,7 @@ static sparta_status start(sp_peer *p, const char *python, const char *const *ar
     SP_TRY(explain(p, sp_talk_ask(&p->talk, NULL, patience, answer, sizeof answer)));
     *found = !strncmp(answer, "ready ", 6);
     if (*found) {
-        snprintf(p->name, sizeof p->name, SP_PEER " %.30s", answer + 6);
+        snprintf(p->name, sizeof p->name, "%s %.30s", p->library->name, answer + 6);
         return SPARTA_OK;
     }
     sp_talk_end(&p->talk);
@@ -175,9 +193,10 @@ static sparta_status try_all(sp_peer *p, const char *const *arguments)
         for (size_t i = 0; i < SP_COUNT(usual) && !found; i++) SP_TRY(start(p, usual[i], arguments, &found));
     if (found) return SPARTA_OK;
     return sp_fail(p->cx, SPARTA_E_UNSUPPORTED,
-                   "bench: " SP_PEER " cannot be imported by %.200s; pip install onnxruntime, or set "
-                   "SPARTA_PYTHON to a Python that has it",
-                   given && *given ? given : "python3 nor by .venv/bin/python");
+                   "bench: %s cannot be imported by %.200s; pip install %s, or set SPARTA_PYTHON to a "
+                   "Python that has it",
+                   p->library->name, given && *given ? given : "python3 nor by .venv/bin/python",
+                   p->library->package);
 }
 
 static sparta_status launch(sp_peer *p, const sp_peer_model *m)
@@ -188,7 +207,7 @@ static sparta_status launch(sp_peer *p, const sp_peer_model *m)
     SP_NEED(p->cx, argv);
     snprintf(threads, sizeof threads, "%d", m->threads);
     snprintf(n_in, sizeof n_in, "%d", m->n_in);
-    const char *const head[] = {NULL, "-c", program, m->path, p->folder, threads, n_in};
+    const char *const head[] = {NULL, "-c", p->library->program, m->path, p->folder, threads, n_in};
     memcpy(argv, head, sizeof head);
     for (int i = 0; i < m->n_in; i++) argv[7 + i] = m->in[i].name;
     for (int i = 0; i < m->n_out; i++) argv[7 + m->n_in + i] = m->out[i].name;
@@ -202,6 +221,7 @@ sparta_status sp_peer_open(sparta_ctx *cx, const sp_peer_model *model, sp_peer *
     sp_peer *p = sp_zalloc(cx, sizeof *p);
     SP_NEED(cx, p);
     p->cx = cx;
+    p->library = find(model->library);
     p->n_in = model->n_in;
     p->n_out = model->n_out;
     sparta_status status = make_folder(p);
@@ -228,7 +248,8 @@ sparta_status sp_peer_run(sp_peer *p, double *seconds)
     SP_TRY(explain(p, sp_talk_ask(&p->talk, "run\n", patience, answer, sizeof answer)));
     sp_talk_pause(&p->talk);
     if (!sp_parse_double(answer, &took) || !(took > 0) || !(took < 1e6))
-        return sp_fail(p->cx, SPARTA_E_IO, "bench: " SP_PEER " said \"%.40s\", which is no time", answer);
+        return sp_fail(p->cx, SPARTA_E_IO, "bench: %s said \"%.40s\", which is no time", p->library->name,
+                       answer);
     if (seconds) *seconds = took;
     return SPARTA_OK;
 }

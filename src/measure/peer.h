@@ -1,15 +1,17 @@
-/* onnxruntime as the other side of bench: a Python that has it runs the ONNX file in a process of its own, one timed run a request, on the
- * same inputs with as many threads. It is stopped while ours runs. */
+/* Another library (peers.def) as the other side of bench: a Python that has it runs the ONNX file in a process of its own, one timed run a request,
+ * on the same inputs with as many threads. It is stopped while ours runs. */
 #ifndef SP_MEASURE_PEER_H
 #define SP_MEASURE_PEER_H
 
 #include "measure/measure.h"
 
-#define SP_PEER "onnxruntime" /* the word for --against */
+/* Is it the name of such a library, the word for --against? NULL is none. */
+bool sp_peer_known(const char *name);
 
 typedef struct sp_peer sp_peer;
 typedef struct sp_peer_model {
-    const char *path; /* ONNX */
+    const char *library; /* one that is known */
+    const char *path;    /* ONNX */
     int threads;
     const sparta_named_tensor *in;
     int n_in;
@@ -17,7 +19,7 @@ typedef struct sp_peer_model {
     int n_out;
 } sp_peer_model;
 
-/* The first of $SPARTA_PYTHON, or python3 and .venv/bin/python, that imports onnxruntime; E_UNSUPPORTED: none does. */
+/* The first of $SPARTA_PYTHON, or python3 and .venv/bin/python, that imports the library; E_UNSUPPORTED: none does. */
 sparta_status sp_peer_open(sparta_ctx *cx, const sp_peer_model *model, sp_peer **out) SP_MUST;
 const char *sp_peer_name(const sp_peer *p); /* "onnxruntime 1.20.1" */
 sparta_status sp_peer_run(sp_peer *p, double *seconds) SP_MUST;

@@ -64,6 +64,7 @@ mkdir tmp; export TMPDIR="$T/tmp"
 peer() { printf '#!/bin/sh\n%s\n' "$1" > python; chmod +x python; export SPARTA_PYTHON="$T/python"; }
 against="bench mlp.onnx --no-measure --against onnxruntime --iterations 2 --warmup 0"
 peer 'echo missing'; run 4 "bench against no onnxruntime" $against; has err "pip install onnxruntime" "says what to install"; complains "bench against no onnxruntime"
+run 4 "bench against no openvino" bench mlp.onnx --no-measure --against openvino; has err "pip install openvino" "says what to install"; complains "bench against no openvino"
 export SPARTA_PYTHON="$T/nowhere"; run 4 "bench against no Python" $against
 peer 'echo hello'; run 1 "a peer that is no Python" $against; complains "a peer that is no Python"
 peer 'exit 1'; run 1 "a peer that dies" $against; complains "a peer that dies"
@@ -84,4 +85,16 @@ wait $job; if [ $? = 130 ]; then good "Ctrl-C ends a bench that waits"; else bad
 if kill -0 "$(cat pid)" 2> /dev/null; then bad "and its peer"; else good "and its peer"; fi
 if [ -z "$(ls tmp)" ]; then good "nothing is left in TMPDIR"; else bad "nothing is left in TMPDIR"; fi
 
+# ------------------------------------------------------------------ the libraries themselves, where a Python has them
+export TMPDIR="$T/tmp"
+for library in onnxruntime openvino; do
+    python=
+    for p in "$root/.venv/bin/python" python3; do
+        if [ -z "$python" ] && "$p" -c "import numpy, $library" 2> /dev/null; then python=$p; fi
+    done
+    if [ -z "$python" ]; then echo "# no Python with $library: bench --against $library is not run"; continue; fi
+    export SPARTA_PYTHON="$python"
+    run 0 "bench --against $library" bench mlp.sparta --model mlp.onnx --against $library --batch 5 --threads 1 --iterations 3 --warmup 0 --json
+    json "d['answers_agree'] is True and d['baseline']['name'].startswith('$library ') and d['baseline']['runs'] == 3" "it gives the same answer"
+done
 finish

@@ -20,7 +20,7 @@ for shell in bash zsh fish; do
 done
 # hidden FILE REGEX NAME
 hidden() { if grep -qE -- "$2" "$1"; then bad "$3"; else good "$3"; fi; }
-for verb in tune quantize report serve; do
+for verb in tune quantize report; do
     hidden help "^  $verb |later" "--help does not offer $verb, which is not there"
     hidden man "^.SS sparta $verb" "the manual page does not offer $verb"
     hidden completion.bash "(\"| )$verb " "the completion of bash does not offer $verb"
@@ -37,6 +37,27 @@ if command -v fish > /dev/null; then
     if fish -n completion.fish; then good "fish reads its completion"; else bad "fish reads its completion"; fi
     if fish -c 'source completion.fish; complete -C "sparta bench --prof"' 2> err | grep -q -- --profile; then good "fish completes"; else bad "fish completes"; fi
 fi
+
+# Help of a verb speaks of itself: every row of shown.def is a flag that the verb takes, no text names another verb's meaning, and flags of every verb come last.
+verbs="zoo inspect propagate prune compile run verify bench kernel format specialize doctor"
+sed -n 's/^CLI_OPTION(\([A-Z0-9_]*\), "\([^"]*\)", [^,]*, [A-Z]*, "[^"]*", [^,]*, [^,]*, [a-z]*, "\([^"]*\)".*/\1 \2 \3/p' "$root/cli/options.def" > options
+if [ "$(wc -l < options)" = "$(grep -c '^CLI_OPTION' "$root/cli/options.def")" ]; then good "every option was read"; else bad "every option was read"; fi
+sed -n 's/^CLI_SHOWN(\([a-z]*\), \([A-Z0-9_]*\),.*/\1 \2/p' "$root/cli/shown.def" > shown
+while read -r verb option; do
+    grep "^$option " options | grep -qw -- "$verb" || bad "shown.def: $verb does not take $option"
+done < shown
+if [ -z "$(sort shown | uniq -d)" ]; then good "shown.def has each flag of a verb once"; else bad "shown.def has each flag of a verb once"; fi
+for verb in $verbs; do
+    run 0 "$verb --help" $verb --help
+    for other in $verbs; do # kernel has jobs of these names
+        [ $other = $verb ] || [ $verb = kernel ] || hidden out "[( ]$other: " "the help of $verb does not speak of $other"
+    done
+    awk 'NR == FNR { common[$2] = $3 == "*"; next } /^  (-[a-z], )?--/ { flag = $0; sub(/.*--/, "", flag); sub(/[^a-z-].*/, "", flag); if (seen && !common[flag]) wrong = 1; seen = common[flag] } END { exit wrong }' options out
+    if [ $? = 0 ]; then good "flags of every verb come last in $verb --help"; else bad "flags of every verb come last in $verb --help"; fi
+done
+run 0 "specialize --help" specialize --help; has out "--output DIR" "specialize writes a folder"
+run 0 "zoo --help" zoo --help; has out "--dim SIZE=N" "zoo has sizes"; hasnt out "folder to write" "and writes a file"
+hidden man "(zoo|specialize|compile|kernel): " "the manual page neither"
 
 # ------------------------------------------------------------------ environment
 # Every variable that the code reads is in the manual page and in docs/environment.md.

@@ -6,6 +6,8 @@
 run 0 "--version" --version
 has out "sparta 0." "--version names it"
 run 0 "--help" --help
+cp out help
+run 0 "nothing"; if cmp -s out help; then good "no word at all is --help"; else bad "no word at all is --help"; fi
 for verb in zoo inspect propagate compile run verify bench kernel format doctor; do
     has out "  $verb " "--help lists $verb"
 done
@@ -31,10 +33,21 @@ if command -v bash > /dev/null; then
     if bash -n out; then good "the completion is bash"; else bad "the completion is bash"; fi
     if bash -c '. ./out; COMP_WORDS=(sparta bench --pro); COMP_CWORD=2; _sparta; echo "${COMPREPLY[*]}"' | grep -q -- --profile; then
         good "the completion completes"; else bad "the completion completes"; fi
+    # completes WORDS TEXT NAME: the last of these words becomes TEXT
+    completes() {
+        if bash -c '. ./out; COMP_WORDS=($1); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _sparta; echo " ${COMPREPLY[*]} "' bash "$1" | grep -q -- " $2 "; then good "$3"; else bad "$3"; fi
+    }
+    completes "sparta zoo bert-m" bert-mini "the completion knows the models of the zoo"
+    completes "sparta zoo llama-d" llama-decode "and all of them"
+    completes "sparta kernel sh" show "and what kernel does"
+    completes "sparta format adv" advise "and format"
+    completes "sparta bench --sort ti" time "and choices"
+    : > mini.onnx; completes "sparta inspect mini.on" mini.onnx "and files"
+    completes "sparta kernel show mini.on" mini.onnx "also behind a word"
 fi
 
 # ------------------------------------------------------------------ wrong use
-run 2 "no verb"; complains "no verb"
+run 2 "no verb" --quiet; complains "no verb"
 run 2 "unknown verb" bnech; complains "unknown verb"
 has err "did you mean bench" "an unknown verb is guessed"
 run 2 "unknown verb far from all" qqqqqqqqq; has err "--help" "an unknown verb far from all says where they are"
@@ -63,9 +76,10 @@ run 2 "verify without --against" verify "$0"
 run 2 "bench with --against and --no-baseline" bench x --against y --no-baseline
 run 2 "kernel without bench" kernel dance; complains "kernel without bench"
 run 2 "kernel bench of a package" kernel bench x.sparta; complains "kernel bench of a package"
-for verb in tune quantize report serve; do
+for verb in tune quantize report; do
     run 4 "$verb is later" $verb x --any-flag; complains "$verb is later"
 done
+run 2 "a verb that nobody promised is none" serve x; complains "a verb that nobody promised"
 run 0 "a verb to come has help" tune --help; has out "does not have it yet" "which says that it is to come"
 run 2 "kernel run without an expression" kernel run
 run 4 "kernel bench --dtype i8 is later" kernel bench --dtype i8
