@@ -157,6 +157,7 @@ typedef struct cli_table {
     cli *c; /* NULL: what is written goes nowhere */
     int columns, cells, capacity;
     const char *const *name;
+    const char *keeps; /* columns that stay on a narrow terminal, "pattern density"; NULL: none */
     cli_cell *cell;
     sparta_status status; /* sticky */
 } cli_table;

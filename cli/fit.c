@@ -14,13 +14,22 @@ enum {
 
 /* Columns that are left out where there is no room, the least important first. Others stay. */
 static const char *const gives_way[] = {
-    "source",    "op",        "gops_real",   "dtype",   "best_ms",     "runs",         "at",      "pos_bytes",
-    "crd_bytes", "dense_MB",  "weights",     "pruned",  "tokens",      "before",       "share",   "precision",
-    "p90_ms",    "norm_kept", "items_per_s", "from",    "to",          "fewest bytes", "shape",   "dense_ms",
-    "density",   "max_rel",   "%_of_peak",   "pattern", "value_bytes", "break_even",   "dense_us"};
+    "source",       "op",         "gops_real", "dtype",     "best_ms",     "runs",      "at",
+    "pos_bytes",    "crd_bytes",  "dense_MB",  "weights",   "pruned",      "tokens",    "before",
+    "share",        "precision",  "p90_ms",    "norm_kept", "items_per_s", "from",      "to",
+    "fewest bytes", "shape",      "dense_ms",  "density",   "max_rel",     "%_of_peak", "pattern",
+    "value_bytes",  "break_even", "implement", "dense_us"};
 
 /* Columns of names: paths of parts between '/' and '.'. */
 static const char *const of_names[] = {"layer", "array", "tensor", "value", "such as", "output"};
+
+static bool stays(const cli_table *t, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *p = t->keeps; p && *p; p += strcspn(p, " "), p += *p == ' ')
+        if (!strncmp(p, name, n) && (p[n] == ' ' || !p[n])) return true;
+    return false;
+}
 
 static bool listed(const char *const *list, size_t n, const char *name)
 {
@@ -344,7 +353,7 @@ static sparta_status narrow(cli_table *t, int rows, cli_layout *l, bool text)
             l->width[col] = natural(t, rows, col);
         }
         for (size_t i = 0; i < SP_COUNT(gives_way) && taken(l, text) > l->limit && !turn; i++)
-            SP_TRY(leave_out(t, l, gives_way[i]));
+            if (!stays(t, gives_way[i])) SP_TRY(leave_out(t, l, gives_way[i]));
     }
     return SPARTA_OK;
 }

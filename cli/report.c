@@ -8,6 +8,7 @@ sparta_status cli_layers(cli *c, cli_json *j, const sparta_report *r)
                                         "implement", "us", "dense_us", "source",  "reason"};
     const sparta_layer *l;
     cli_rows t = cli_rows_begin(c, j, "layers", (int)SP_COUNT(names), names);
+    t.table.keeps = "pattern density";
     for (int i = 0; (l = sparta_report_layer(r, i)); i++) {
         cli_rows_next(&t);
         cli_rows_text(&t, "name", l->name);

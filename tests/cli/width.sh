@@ -18,10 +18,14 @@ for n in 80 100 120; do
     if [ "$(sed '1,/^layer/d; /^(/d; /^ /d' out | awk '{ print $1 }' | sort -u | wc -l)" = "$(sed '1,/^layer/d' whole | awk '{ print $1 }' | sort -u | wc -l)" ]; then
         good "names that differ go on to differ on $n columns"; else bad "names that differ go on to differ on $n columns"; fi
     has out "product of two activations: nothing to prune" "the reason is whole on $n columns"
+    for column in layer pattern density; do if sed -n '/^$/,$p' out | sed -n 2p | grep -qw $column; then good "$column stays on $n columns"; else bad "$column stays on $n columns"; fi; done
+    if [ "$(grep -c '^\.\..*4x1 *0\.100 ' out)" -ge 12 ]; then good "rows say pattern and density on $n columns"; else bad "rows say pattern and density on $n columns"; fi
     run 0 "zoo on $n columns" zoo; if [ "$(wc -L < out)" -le $n ]; then good "zoo fits $n columns"; else bad "zoo fits $n columns"; fi
 done
 export COLUMNS=80
 run 0 "what gave way is named" inspect m.onnx; has out "(no room for: source" "what gave way is named: the least important first"
+run 0 "a reason with numbers" zoo mlp --prune 4x1:0.3 -o wide.onnx
+run 0 "that is longer than a line" inspect wide.onnx --db none.db; narrow 80 "is wrapped under its row"
 run 0 "--table has everything" inspect m.onnx --table csv; has out "dense_us,source,reason" "--table has everything"
 export COLUMNS=60
 run 0 "on 60 columns" inspect m.onnx; narrow 60 "a table fits 60 columns"; has out "dense_us" "times stay"
