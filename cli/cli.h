@@ -72,8 +72,14 @@ typedef struct cli_values {
 
 typedef struct cli_progress {
     enum { CLI_PROGRESS_OFF, CLI_PROGRESS_LINE, CLI_PROGRESS_PLAIN, CLI_PROGRESS_JSON } mode;
-    double last; /* when something was shown */
-    bool shown;  /* a line is on the terminal and must be wiped */
+    double last;   /* when something was shown */
+    bool shown;    /* a line is on the terminal and must be wiped */
+    char what[64]; /* was shown last, */
+    int told;      /* and how much of it was done */
+    /* Of the phase at hand. */
+    bool counted;
+    int first, done, all;
+    double since;
 } cli_progress;
 
 struct cli {
@@ -203,6 +209,9 @@ void cli_leave_signals(void);
 
 void cli_progress_show(void *c, int done, int all, const char *what); /* as room compile calls it */
 void cli_progress_end(cli *c);
+/* Seconds that the rest takes, when it goes on as it did; NAN: too early to tell, or nothing is left. To be asked each time something is done. */
+double cli_progress_left(cli_progress *p, double now, int done, int all);
+void cli_progress_time(double seconds, char *out, size_t size); /* "40 s"; "": NAN */
 
 /* ------------------------------------------------------------------ what verbs on sparta.h alone share */
 
