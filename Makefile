@@ -296,21 +296,23 @@ examples: all $(API_PROGRAMS:%=$(B)/examples/api_%) $(B)/examples/compile_and_ru
 
 # $(call completion,shell,file)
 completion = $(B)/sparta --completion $(1) > $(DESTDIR)$(PREFIX)/share/$(2)
-install: all ## install into $(DESTDIR)$(PREFIX): program, libraries, header, pkg-config files, man page, completion, docs, examples
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig $(addprefix share/,man/man1 bash-completion/completions zsh/site-functions \
+install: all ## install into $(DESTDIR)$(PREFIX): program, libraries, header, files for pkg-config and CMake, man page, completion, docs, examples
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig lib/cmake/sparta $(addprefix share/,sparta/kernels man/man1 bash-completion/completions zsh/site-functions \
 		fish/vendor_completions.d doc/sparta/examples doc/sparta/docs))
 	install -m 755 $(B)/sparta $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 include/sparta.h $(DESTDIR)$(PREFIX)/include/
 	install -m 644 $(B)/libsparta.a $(B)/libsparta_rt.a $(DESTDIR)$(PREFIX)/lib/
 	cp -P $(B)/libsparta.so* $(B)/libsparta_rt.so* $(DESTDIR)$(PREFIX)/lib/
 	for n in sparta sparta_rt; do sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/$$n.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/$$n.pc; done
+	for n in sparta-config sparta-config-version; do sed 's|@VERSION@|$(VERSION)|' tools/$$n.cmake.in > $(DESTDIR)$(PREFIX)/lib/cmake/sparta/$$n.cmake; done
 	$(B)/sparta --man > $(DESTDIR)$(PREFIX)/share/man/man1/sparta.1
 	$(call completion,bash,bash-completion/completions/sparta)
 	$(call completion,zsh,zsh/site-functions/_sparta)
 	$(call completion,fish,fish/vendor_completions.d/sparta.fish)
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/sparta/
 	install -m 644 $(wildcard docs/*.md docs/*.svg) $(DESTDIR)$(PREFIX)/share/doc/sparta/docs/
-	install -m 644 $(wildcard examples/*.c) $(DESTDIR)$(PREFIX)/share/doc/sparta/examples/
+	install -m 644 $(filter-out examples/kernel.c,$(wildcard examples/*.c)) $(DESTDIR)$(PREFIX)/share/doc/sparta/examples/
+	install -m 644 examples/kernel.c $(DESTDIR)$(PREFIX)/share/sparta/kernels/ # the text of a kernel, not a program
 clean: ## remove build/
 	rm -rf build compile_commands.json
 

@@ -178,6 +178,23 @@ static void roff_verb(cli *c, const cli_verb *v)
     sp_text_printf(&c->out, ".fi\n");
 }
 
+static void roff_glossary(cli *c)
+{
+    static const struct {
+        const char *word, *means;
+    } terms[] = {
+#define CLI_TERM(word, means) {word, means},
+#include "glossary.def"
+#undef CLI_TERM
+    };
+    sp_text_printf(&c->out, ".SH WORDS\n");
+    for (size_t i = 0; i < SP_COUNT(terms); i++) {
+        sp_text_printf(&c->out, ".TP\n.B ");
+        roff_line(c, terms[i].word, strlen(terms[i].word));
+        roff_line(c, terms[i].means, strlen(terms[i].means));
+    }
+}
+
 void cli_man(cli *c)
 {
     sp_text_printf(&c->out, ".TH SPARTA 1 \"\" \"sparta %s\" \"User Commands\"\n", sparta_version());
@@ -197,6 +214,7 @@ void cli_man(cli *c)
         "5 out of a resource or budget; 130 interrupted.\n"
         ".SH ENVIRONMENT\nAn empty variable is one that is not set.\n");
     for (int i = 0; i < cli_variable_count(); i++) roff_variable(c, cli_variable_row(i));
+    roff_glossary(c);
     sp_text_printf(
         &c->out,
         ".SH FILES\n.TP\n.B $XDG_CACHE_HOME/sparta\ncompiled kernels and the tuning database, mode 0700\n");

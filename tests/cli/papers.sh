@@ -59,6 +59,14 @@ run 0 "specialize --help" specialize --help; has out "--output DIR" "specialize 
 run 0 "zoo --help" zoo --help; has out "--dim SIZE=N" "zoo has sizes"; hasnt out "folder to write" "and writes a file"
 hidden man "(zoo|specialize|compile|kernel): " "the manual page neither"
 
+# Every word that tables and help use for what is ours is explained, in the order of the alphabet.
+has man ".SH WORDS" "the manual page has a glossary"
+sed -n 's/^CLI_TERM("\([^"]*\)".*/\1/p' "$root/cli/glossary.def" > words
+for word in package pattern density implement plan target symbol schedule format TeSA zoo; do
+    if grep -qx -- "$word" words && grep -qx -- ".B $word" man; then good "the glossary has $word"; else bad "the glossary has $word"; fi
+done
+if LC_ALL=C sort -fc words 2> err; then good "in the order of the alphabet"; else bad "in the order of the alphabet"; fi
+
 # ------------------------------------------------------------------ environment
 # Every variable that the code reads is in the manual page and in docs/environment.md.
 # Ours are words of the sources, wherever they are read: tables name some.
