@@ -258,10 +258,11 @@ static sparta_status take_verb(cli *c, const char *name)
 {
     c->verb = cli_verb_find(name);
     if (c->verb) return SPARTA_OK;
-    const char *names[VERBS];
+    const char *names[VERBS + 1];
     int n = 0;
     for (int i = 0; i < VERBS; i++)
         if (verbs[i].run) names[n++] = verbs[i].name;
+    names[n++] = "help";
     const char *near = sp_nearest(name, names, n);
     if (near)
         return sp_fail(c->cx, SPARTA_E_USAGE, "command line: there is no verb \"%s\"; did you mean %s?", name,
@@ -289,6 +290,9 @@ static sparta_status count_operands(cli *c)
     if (c->n_operands < c->verb->least)
         return sp_fail(c->cx, SPARTA_E_USAGE, "%s: something is missing; sparta %s %s", c->verb->name,
                        c->verb->name, c->verb->operands);
+    if (c->n_operands && !c->verb->most)
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: it takes flags only; leave out \"%s\"", c->verb->name,
+                       c->operand[0]);
     if (c->n_operands > c->verb->most)
         return sp_fail(c->cx, SPARTA_E_USAGE, "%s: \"%s\" is one too many; sparta %s %s", c->verb->name,
                        c->operand[c->verb->most], c->verb->name, c->verb->operands);

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct bench {
     sparta_ctx *cx;
@@ -415,8 +416,23 @@ static sparta_status run(bench *s)
     return time_steps(s, a, b, profiles_both(s));
 }
 
+/* What is no file, and no library, is told before minutes of work. */
+static sparta_status check_against(sparta_ctx *cx, const char *against)
+{
+    sparta_file_kind kind;
+    if (sp_peer_known(against)) return SPARTA_OK;
+    const char *near = access(against, F_OK) ? sp_peer_near(against) : NULL;
+    if (!near) return sparta_file_kind_of(cx, against, &kind);
+    return sp_fail(cx, SPARTA_E_USAGE, "bench: there is no file '%.200s'; did you mean %s?", against, near);
+}
+
 static sparta_status check_request(sparta_ctx *cx, const sp_bench_request *r)
 {
+    if (r->model && !sp_peer_known(r->against))
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "bench: a model that the package was made of is for another library; give --against "
+                       "onnxruntime, or leave --model out");
+    if (r->against) SP_TRY(check_against(cx, r->against));
     if (r->concurrency > 1 && (r->iterations || sp_peer_known(r->against)))
         return sp_fail(
             cx, SPARTA_E_USAGE,

@@ -63,6 +63,18 @@ static const library *find(const char *name)
     return NULL;
 }
 
+const char *sp_peer_near(const char *name)
+{
+    const char *names[SP_COUNT(libraries)];
+    char lower[32];
+    size_t n = 0;
+    for (; name[n] && n + 1 < sizeof lower; n++)
+        lower[n] = (char)(name[n] >= 'A' && name[n] <= 'Z' ? name[n] - 'A' + 'a' : name[n]);
+    lower[n] = 0;
+    for (size_t i = 0; i < SP_COUNT(libraries); i++) names[i] = libraries[i].name;
+    return name[n] ? NULL : sp_nearest(lower, names, (int)SP_COUNT(libraries));
+}
+
 bool sp_peer_known(const char *name)
 {
     return find(name) != NULL;

@@ -7,6 +7,7 @@
 
 /* Is it the name of such a library, the word for --against? NULL is none. */
 bool sp_peer_known(const char *name);
+const char *sp_peer_near(const char *name); /* the one that was perhaps meant, in whatever case; or NULL */
 
 typedef struct sp_peer sp_peer;
 typedef struct sp_peer_model {

@@ -69,6 +69,8 @@ against="bench mlp.onnx --no-measure --against onnxruntime --iterations 2 --warm
 peer 'echo missing'; run 4 "bench against no onnxruntime" $against; has err "pip install onnxruntime" "says what to install"; complains "bench against no onnxruntime"
 run 4 "bench against no openvino" bench mlp.onnx --no-measure --against openvino; has err "pip install openvino" "says what to install"; complains "bench against no openvino"
 export SPARTA_PYTHON="$T/nowhere"; run 4 "bench against no Python" $against
+run 2 "a library in other letters" bench mlp.onnx --no-measure --against OpenVINO; has err "did you mean openvino" "is guessed"
+run 2 "--model without a library" bench mlp.onnx --no-measure --model mlp.onnx; has err "leave --model out" "is not passed over"
 peer 'echo hello'; run 1 "a peer that is no Python" $against; complains "a peer that is no Python"
 peer 'exit 1'; run 1 "a peer that dies" $against; complains "a peer that dies"
 peer 'echo "ImportError: \033[31mno such thing" >&2; exit 1'; run 1 "a peer that dies with a word" $against; has err "no such thing" "its last word is said"; hasnt err "$(printf '\033')" "without its colours"

@@ -50,6 +50,8 @@ fi
 run 2 "no verb" --quiet; complains "no verb"
 run 2 "unknown verb" bnech; complains "unknown verb"
 has err "did you mean bench" "an unknown verb is guessed"
+run 2 "help, nearly" hlep; has err "did you mean help" "and so is help"
+run 2 "an operand where there is none" doctor x; complains "an operand where there is none"; has err "leave out \"x\"" "says which"
 run 2 "unknown verb far from all" qqqqqqqqq; has err "--help" "an unknown verb far from all says where they are"
 run 2 "unknown flag" bench x --treads 2; complains "unknown flag"
 has err "did you mean --threads" "an unknown flag is guessed"
