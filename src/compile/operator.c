@@ -183,8 +183,8 @@ static sparta_status load(making *m, const lower_node *ln)
     if (!op->owned && op->packed.rank && op->call.kernel == &sp_panel_walk)
         return sp_fail(
             m->cx, SPARTA_E_UNSUPPORTED,
-            "operator: arrays of this format are read where they lie by generated code alone, for which "
-            "there is no compiler here, or which does not take it; give the weight dense, with a format");
+            "operator: only generated code reads arrays of this format where they lie, and there is no "
+            "compiler here, or it does not take the format; give the weight dense, with a format");
     return SPARTA_OK;
 }
 

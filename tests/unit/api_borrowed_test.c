@@ -248,6 +248,34 @@ static void operators(void **state)
     }
 }
 
+/* What is generated reads values where they lie; the walker in its place would keep those of the beginning, and is refused. */
+static void without_a_compiler(void **state)
+{
+    (void)state;
+    static const char *const stored[] = {"strip(4), crd=u16", "csr", "coo"};
+    sparta_ctx *const mine = cx;
+    sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
+    o.compiler = o.cache_dir = "";
+    cx = sparta_ctx_create(&o);
+    for (size_t f = 0; f < sizeof stored / sizeof *stored; f++) {
+        lent l = lend(stored[f]);
+        const sparta_tensor operand[] = {f32(-1, I, NULL), f32(-1, J, NULL), f32(I, J, NULL)};
+        const sparta_arrays *const packed[] = {NULL, NULL, &l.a};
+        sparta_operator_spec spec = SPARTA_OPTIONS(sparta_operator_spec);
+        spec.expression = "y(m,n) = x(m,k)*w(n,k)", spec.n = 3, spec.operand = operand, spec.packed = packed;
+        sparta_operator *op = NULL;
+        if (f)
+            refused(sparta_operator_create(cx, &spec, &op), SPARTA_E_UNSUPPORTED,
+                    "there is no compiler here");
+        else
+            ok(sparta_operator_create(cx, &spec, &op));
+        sparta_operator_free(op);
+        give_back(&l);
+    }
+    sparta_ctx_free(cx);
+    cx = mine;
+}
+
 /* Products on plain arrays keep nothing: positions are looked at in every call. */
 static void plain(void **state)
 {
@@ -286,6 +314,7 @@ int main(void)
         cmocka_unit_test(refused_before),
         cmocka_unit_test(lent_without_elements),
         cmocka_unit_test(operators),
+        cmocka_unit_test(without_a_compiler),
         cmocka_unit_test(plain),
     };
     return cmocka_run_group_tests(tests, set, leave);
