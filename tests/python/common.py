@@ -94,8 +94,9 @@ def children_busy():
     return usage.ru_utime + usage.ru_stime
 
 
-def sparta(*words, env=None, timeout=120, prepare=None):
-    """Runs the program; never raises for what the program does, but for an ONNX file that it wrote and onnxruntime does not take. Its peak memory is measured too."""
+def sparta(*words, env=None, timeout=120, prepare=None, look=True):
+    """Runs the program; never raises for what the program does, but for an ONNX file that it wrote and onnxruntime does not take (look=False: which is not asked, as
+    what it is made of would break it). Its peak memory is measured too."""
     begin = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen([SPARTA, *map(str, words)], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -112,7 +113,7 @@ def sparta(*words, env=None, timeout=120, prepare=None):
         err.seek(0)
         result = Result(process.returncode, out.read().decode(errors="replace"), err.read().decode(errors="replace"),
                         time.monotonic() - begin, usage)
-    if result.code == 0:
+    if result.code == 0 and look:
         written.after(words)
     return result
 

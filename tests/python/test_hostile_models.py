@@ -626,7 +626,7 @@ def commands(path, folder):
 
 
 def call(case, words, env, accepted, folder):
-    result = sparta(*words, "--max-memory", MEMORY, timeout=SECONDS, env=env, prepare=(lambda: os.chdir(folder)) if case.here else None)
+    result = sparta(*words, "--max-memory", MEMORY, timeout=SECONDS, env=env, prepare=(lambda: os.chdir(folder)) if case.here else None, look=case.kind == "good")
     need(result.code in accepted, f"{words[0]}: wanted exit {sorted(accepted)}: {result}")
     need(result.peak_mib < PEAK_MIB, f"{words[0]}: took {result.peak_mib:.0f} MiB")
     if result.code:
