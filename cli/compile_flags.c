@@ -44,6 +44,7 @@ sparta_status cli_compile_options(cli *c, sparta_compile_options *out)
     o.no_propagate = cli_has(c, CLI_NO_PROPAGATE);
     o.dense_only = cli_has(c, CLI_DENSE);
     o.no_measure = cli_has(c, CLI_NO_MEASURE);
+    o.remeasure = cli_has(c, CLI_REMEASURE);
     o.limit = cli_real(c, CLI_LIMIT, 0);
     o.rtol = tolerance(c, CLI_RTOL);
     o.atol = tolerance(c, CLI_ATOL);

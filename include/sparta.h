@@ -481,6 +481,8 @@ typedef struct sparta_compile_options {
      * caller's and has to stay as it is until the package or model is closed, which may read it where it lies; copy_files does not copy it. */
     const sparta_named_tensor *external;
     int n_external;
+    /* Believe no time that an earlier compile remembered: all are taken again, and take the place of the old ones (docs/times.md). */
+    int remeasure;
 } sparta_compile_options;
 
 /* Compile a model, ONNX or a program of torch.export (.pt2), into a package. Verifies its own result before it writes,

@@ -99,7 +99,12 @@ static sparta_status decide(lowering *l)
     l->arena = sp_arena_create(l->cx);
     SP_NEED(l->cx, l->arena);
     SP_TRY(sp_tune_open(l->cx, l->request->options.db, &l->db));
+    l->since = l->request->since ? l->request->since : sp_tune_now();
     SP_TRY(sp_lower_choose(l));
+    if (l->disturbed)
+        sp_note(l->cx,
+                "times were taken while other programs worked: they serve this package only, and the next "
+                "compile takes them again");
     return sp_lower_settle(l);
 }
 
@@ -260,6 +265,7 @@ static sparta_status import_once(sparta_ctx *cx, const char *onnx, const sp_comp
                                  const sparta_schedule *schedule, source *out)
 {
     *out = (source){.schedule = schedule, .request = *request};
+    if (!out->request.since) out->request.since = sp_tune_now();
     SP_TRY(load(cx, onnx, &request->options, schedule, &out->obeyed, &out->model));
     if (schedule) out->request.obeyed = &out->obeyed;
     return scheduled_target(cx, schedule, &out->request.options);

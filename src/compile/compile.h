@@ -62,6 +62,8 @@ typedef struct sp_compile_request {
     /* Skip the final check against the references (bench's own baselines). Products with weights are still checked one by one; what has none and was timed in an earlier compile is not. */
     bool no_verify;
     bool runs_here; /* what is compiled is run next: a target that this CPU cannot run is E_UNSUPPORTED */
+    /* As sp_tune_now: times that were measured from then on are this compile's own; 0: from now on. */
+    int64_t since;
     /* Filled: microseconds that the steps of one run take together, estimated (sum.c). NULL: not wanted. */
     double *us;
 } sp_compile_request;

@@ -6,13 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HOPELESS = 3 }; /* times slower than the best: one turn is enough */
+enum {
+    HOPELESS = 3,    /* times slower than the best: one turn is enough */
+    IMPLAUSIBLE = 8, /* times slower than what there is to do allows: timed again */
+    TWICE = 2        /* a time that was found so often is one */
+};
 
 typedef struct entrant { /* a row at a point of its space */
     sp_contender c;
     char code[40];
     double us;       /* 0: it gave a wrong answer */
     bool remembered; /* its time is, from a weight that looked like this one */
+    int measured;    /* how often, when it is */
 } entrant;
 
 typedef struct contest { /* who runs one node */
@@ -122,13 +127,8 @@ static sparta_status time_it(contest *x, entrant *e)
     return SPARTA_OK;
 }
 
-/* What the row takes: remembered, or timed now. */
-static sparta_status measure(contest *x, entrant *e)
+static sparta_status time_now(contest *x, entrant *e)
 {
-    SP_TRY(find_code(x, e));
-    e->us = sp_recall_us(&x->recall, e->c.im, e->c.point, e->code);
-    e->remembered = e->us > 0;
-    if (e->remembered) return SPARTA_OK;
     if (!e->c.im->kernel) return measure_builtin(x, e);
     if (generated(e->c.im) && !e->c.object) return SPARTA_OK; /* no code, and nothing else */
     SP_TRY(check(x, e));
@@ -139,6 +139,50 @@ static sparta_status measure(contest *x, entrant *e)
     e->us = e->c.outside ? 0 : e->c.best * 1e6;
     let_go(x, e);
     if (e->c.arena) x->held += e->c.bytes;
+    return SPARTA_OK;
+}
+
+/* What the row takes: remembered, or timed now. */
+static sparta_status measure(contest *x, entrant *e)
+{
+    SP_TRY(find_code(x, e));
+    e->us = sp_recall_us(&x->recall, e->c.im, e->c.point, e->code, &e->measured);
+    e->remembered = e->us > 0;
+    return e->remembered ? SPARTA_OK : time_now(x, e);
+}
+
+/* Its cost model's time over which the entrant was slower; 0: it has no model, or no time. */
+static double pace(const contest *x, const entrant *e)
+{
+    sp_task t = x->ln->task;
+    if (!e->c.im->cost || e->us <= 0) return 0;
+    memcpy(t.point, e->c.point, sizeof t.point);
+    return e->us / fmax(sp_lower_modelled(&t, e->c.im), 1e-3);
+}
+
+/* A time that is far from what the model says, where others on the same bed are not, or the machine computes faster: it is taken again. One that
+ * was remembered is not believed, unless it was found twice. */
+static sparta_status doubt(contest *x)
+{
+    const double peak = x->l->peak > 0 ? x->l->peak : 1e11; /* the model's */
+    double best = 1e11 / peak * 2; /* twice as long as the peak allows is no surprise */
+    for (int i = 0; i < x->n; i++)
+        if (pace(x, &x->all[i]) > 0) best = fmin(best, pace(x, &x->all[i]));
+    for (int i = 0; i < x->n; i++) {
+        entrant *e = &x->all[i];
+        if (pace(x, e) <= IMPLAUSIBLE * best || (e->remembered && e->measured >= TWICE)) continue;
+        memcpy(x->ln->task.point, e->c.point, sizeof e->c.point);
+        if (e->remembered)
+            SP_TRY(time_now(x, e));
+        else {
+            SP_TRY(sp_bed_time(x->bed, &e->c, .015));
+            e->us = e->c.outside ? 0 : e->c.best * 1e6;
+            e->c.measured = TWICE;
+            if (e->c.outside) tell(x, e);
+            let_go(x, e);
+        }
+        e->remembered = false;
+    }
     return SPARTA_OK;
 }
 
@@ -194,7 +238,7 @@ static sparta_status first_turn(contest *x)
         else
             SP_TRY(measure(x, e));
     }
-    return SPARTA_OK;
+    return x->l->no_measure || !x->ln->task.mask ? SPARTA_OK : doubt(x);
 }
 
 /* Those that were timed just now and may win race: a slow moment of the machine hits one turn, hardly two. */
@@ -217,12 +261,17 @@ static sparta_status second_turn(contest *x)
         sp_bed_drop(x->bed, &e->c);
     }
     if (s == SPARTA_OK && n) s = sp_bed_race(x->bed, racers, n, .015, 3);
+    /* Beside others quiet moments are rare: more windows find more of them. */
+    if (s == SPARTA_OK && n && sp_bed_disturbed(x->bed)) s = sp_bed_race(x->bed, racers, n, .045, 9);
+    const bool disturbed = x->bed && sp_bed_disturbed(x->bed);
+    x->l->disturbed |= disturbed;
     sp_free(x->l->cx, racers);
     for (int i = 0; i < x->n && s == SPARTA_OK; i++) {
         entrant *e = &x->all[i];
         if (e->remembered || e->us <= 0) continue;
         e->us = e->c.outside ? 0 : e->c.best * 1e6;
         if (e->c.outside) tell(x, e);
+        e->c.disturbed = disturbed;
         sp_recall_add(&x->recall, &e->c, e->code);
     }
     return s;
@@ -332,6 +381,8 @@ sparta_status sp_lower_contest(lowering *l, lower_node *ln)
     bool all_remembered = true;
     sparta_status s =
         model ? SPARTA_OK : sp_recall_open(l->cx, l->db, &x.request, l->target[SP_DEVICE_CPU], &x.recall);
+    x.recall.since = l->since;
+    x.recall.anew = l->request->options.remeasure;
     if (s == SPARTA_OK) s = gather(&x);
     if (s == SPARTA_OK && !model) s = want_all(&x);
     if (s == SPARTA_OK) s = first_turn(&x);

@@ -30,7 +30,7 @@ static double known_us(sp_recall *recall, const lower_node *ln, const sp_impleme
 {
     char code[40];
     if (sp_recall_code(recall->cx, &ln->task, im, sp_target_best(SP_DEVICE_CPU), code) != SPARTA_OK) return 0;
-    return sp_recall_us(recall, im, ln->task.point, code);
+    return sp_recall_us(recall, im, ln->task.point, code, NULL);
 }
 
 /* Every point of one row; false: the database lacks one. */

@@ -76,8 +76,10 @@ typedef struct lowering {
     sp_target target[SP_DEVICES]; /* the main ones: kernels are checked and timed on them */
     bool no_measure;              /* choose by the cost model */
     sp_tune_db *db;
-    double peak; /* operations a second of one thread; 0: not measured */
-    double us;   /* what all nodes take together, conversions included, estimated */
+    int64_t since;  /* when this compile began: what it measured itself it believes */
+    bool disturbed; /* other programs worked while something was timed */
+    double peak;    /* operations a second of one thread; 0: not measured */
+    double us;      /* what all nodes take together, conversions included, estimated */
     /* Usual ones, which nodes are timed at whose tokens look at each other, and sums are made for. */
     sp_bindings sizes;
     double convert_us[SP_LAYOUTS]; /* of one element, into each from rows, and into rows; 0: not known */

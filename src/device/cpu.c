@@ -168,3 +168,12 @@ uint64_t sp_cpu_digest(void)
                      c->l1d, c->l2, c->l3);
     return sp_hash(text, (size_t)n, 0);
 }
+
+uint64_t sp_machine_digest(void)
+{
+    const sp_cpu *c = sp_cpu_info();
+    char text[160];
+    int n = snprintf(text, sizeof text, "%016lx/%s/%d/%zu", (unsigned long)sp_cpu_digest(), c->brand,
+                     c->cores, (c->memory + (1u << 29)) >> 30);
+    return sp_hash(text, (size_t)n, 0);
+}

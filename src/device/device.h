@@ -43,6 +43,8 @@ const sp_cpu *sp_cpu_info(void);
 bool sp_cpu_has(const char *feature); /* a word of isa */
 /* 64 bits that tell machines apart for tuning records: vendor, family, model, isa, caches. */
 uint64_t sp_cpu_digest(void);
+/* The same with what else times hang on: its name, the cores and memory there are. A virtual machine that was moved or resized is another. */
+uint64_t sp_machine_digest(void);
 
 /* Best of many short windows (about `seconds` in all): fp32 operations (multiply and add are two) a second
  * that `threads` threads reach with register operands on this target; bytes a second read from memory. At

@@ -156,6 +156,7 @@ static sparta_status fill(bench *b, sp_kernel_result *out)
     SP_TRY(sp_compare(b->cx, c->c.times, (dense ? dense : c)->c.times, c->c.n_times, b->r->seed + 2, &found));
     r.median_us = found.a.median * 1e6;
     r.noisy = found.noisy;
+    r.disturbed = sp_bed_disturbed(b->bed);
     fill_rates(b, c, &r);
     snprintf(r.implement, sizeof r.implement, "%s", c->c.im->name);
     snprintf(r.parameters, sizeof r.parameters, "%s", c->parameters);

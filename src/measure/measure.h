@@ -180,7 +180,7 @@ typedef struct sp_kernel_result {
     double median_us, best_us, gops_real, gops_dense_equivalent, peak_gops, share_of_peak, dense_best_us,
         dense_median_us;
     double ratio_to_dense, ratio_lo, ratio_hi; /* of medians of windows in turns, as bench has it */
-    bool noisy;
+    bool noisy, disturbed;                     /* others worked meanwhile (device/quiet.h) */
     int64_t nnz;
     int64_t stored_bytes; /* of the weight as the implement keeps it */
     double gbytes_per_s;  /* of them, at best_us */

@@ -37,7 +37,7 @@ static void key_of(const sp_product_timer *t, const sp_product_time *p, sp_text 
                    "cpu=%016lx code=%016lx sparta=%s",
                    (long)p->n, (long)p->k, p->pattern, p->sparsity, (long)p->tokens,
                    t->target ? t->target : sp_target_name(sp_target_best(SP_DEVICE_CPU)),
-                   library ? library : "none", (unsigned long)sp_cpu_digest(), (unsigned long)t->code,
+                   library ? library : "none", (unsigned long)sp_machine_digest(), (unsigned long)t->code,
                    SPARTA_VERSION);
 }
 
@@ -50,7 +50,7 @@ static bool recall(const sp_product_timer *timer, const char *key, sp_product_ti
     for (int i = 0; i < SP_MIN(n, (int)SP_COUNT(t)); i++) {
         const sp_implement *im = sp_implement_find(t[i].implement);
         double *best = im && im->sparse ? &sparse : &dense;
-        if (!im || *best > 0) continue;
+        if (!im || *best > 0 || !sp_tune_believes(&t[i])) continue;
         *best = t[i].us;
         if (im->sparse) snprintf(out->implement, sizeof out->implement, "%s", im->name);
     }
@@ -59,9 +59,10 @@ static bool recall(const sp_product_timer *timer, const char *key, sp_product_ti
     return sparse > 0 && dense > 0;
 }
 
-static void keep(const sp_product_timer *timer, const char *key, const char *implement, double us)
+static void keep(const sp_product_timer *timer, const char *key, const char *implement, double us,
+                 bool disturbed)
 {
-    sp_trial t = {.us = us, .threads = 1};
+    sp_trial t = {.us = us, .threads = 1, .disturbed = disturbed};
     snprintf(t.implement, sizeof t.implement, "%s", implement);
     sp_tune_add(timer->db, key, &t);
 }
@@ -86,8 +87,8 @@ static sparta_status measure(sparta_ctx *cx, const sp_product_timer *t, const ch
     p->us = r.best_us;
     p->dense_us = r.dense_best_us;
     snprintf(p->implement, sizeof p->implement, "%s", r.implement);
-    keep(t, key, r.implement, r.best_us);
-    keep(t, key, r.dense_name, r.dense_best_us);
+    keep(t, key, r.implement, r.best_us, r.disturbed);
+    keep(t, key, r.dense_name, r.dense_best_us, r.disturbed);
     return SPARTA_OK;
 }
 

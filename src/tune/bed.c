@@ -34,6 +34,7 @@ struct sp_bed {
     int64_t turn;
     sparta_tensor answer, got;
     double slack, builtin_seconds;
+    sp_quiet quiet;
 };
 
 /* ------------------------------------------------------------------ operands */
@@ -209,15 +210,15 @@ static sparta_status make(sp_bed *b)
     b->out.name = "the result";
     SP_TRY(some_of(b, &b->out, &b->answer));
     SP_TRY(some_of(b, &b->out, &b->got));
-    double start = sp_now();
+    sp_watch watch = sp_watch_start();
     SP_TRY(sp_call_builtin(b->cx, b->node, in, &b->answer));
-    b->builtin_seconds = sp_now() - start;
+    b->builtin_seconds = sp_watch_read(&watch, &b->quiet);
     /* A session runs the quick twin. The first call finds its memory cold, which no other contender is timed on, and any may meet a slow moment. */
     double spent = 0;
     for (int i = 0; sp_quick_has(b->node->op) && (i == 0 || (i < 4 && spent < .02)); i++) {
-        start = sp_now();
+        watch = sp_watch_start();
         SP_TRY(sp_call_quick(b->cx, b->node, in, &b->got));
-        const double once = sp_now() - start;
+        const double once = sp_watch_read(&watch, &b->quiet);
         b->builtin_seconds = i == 0 ? once : SP_MIN(b->builtin_seconds, once);
         spent += once;
     }
@@ -238,6 +239,7 @@ sparta_status sp_bed_create(sparta_ctx *cx, const sp_bed_request *r, sp_bed **ou
     sp_bed *b = sp_zalloc(cx, sizeof *b);
     SP_NEED(cx, b);
     *b = (sp_bed){.cx = cx, .r = *r, .node = node, .threads = r->pool ? sp_pool_threads(r->pool) : 1};
+    sp_quiet_begin(&b->quiet);
     b->arena = sp_arena_create(cx);
     const sparta_status s = b->arena ? make(b) : sp_ctx_status(cx);
     if (s == SPARTA_OK)
@@ -252,6 +254,11 @@ void sp_bed_free(sp_bed *b)
     if (!b) return;
     sp_arena_free(b->arena);
     sp_free(b->cx, b);
+}
+
+bool sp_bed_disturbed(const sp_bed *b)
+{
+    return sp_quiet_disturbed(&b->quiet);
 }
 
 double sp_bed_builtin_seconds(const sp_bed *b)
@@ -525,7 +532,7 @@ sparta_status sp_bed_time(sp_bed *b, sp_contender *c, double seconds)
 {
     sp_timing t = {0};
     SP_TRY(sp_bed_build(b, c));
-    SP_TRY(sp_time(b->cx, run_once, &(timed){b, c}, seconds, &t));
+    SP_TRY(sp_time(b->cx, run_once, &(timed){b, c}, seconds, &b->quiet, &t));
     if (!inside(b, c)) return SPARTA_OK;
     if (c->best == 0 || t.best < c->best) c->best = t.best;
     c->spread = t.median / t.best - 1;
@@ -546,12 +553,15 @@ static double window(sp_bed *b, racer *r)
     double sum = 0;
     for (int64_t s = 0; s < r->spans; s++)
         for (int p = 0; p < r->pieces; p++) {
+            const sp_watch watch = sp_watch_start();
             const double start = sp_now();
             for (int64_t i = 0; i < r->repeats; i++) {
                 turn(b, r->c, false);
                 run_piece(b, r->c, p, r->pieces);
             }
-            const double took = (sp_now() - start) / (double)r->repeats;
+            /* Several threads wait for each other: what one of them ran says little. */
+            const double took =
+                (b->threads > 1 ? sp_now() - start : sp_watch_read(&watch, &b->quiet)) / (double)r->repeats;
             r->piece[p] = fmin(r->piece[p], took);
             sum += took;
         }

@@ -14,7 +14,7 @@
  *   - What the bed makes (inputs, the result, scratch) lies between fences (fence.h). A contender that writes beyond is wrong, whatever its answer
  *     is, and is said to be.
  *   - Where every token is computed by itself, a few tokens are compared and all of them are timed; else everything is compared.
- *   - Times are the best of short windows. In a race the windows of all contenders take turns and are about as long, so that all see the same
+ *   - Times are the best of short windows, of what the thread ran, not of what it waited for others (device/quiet.h). In a race the windows of all contenders take turns and are about as long, so that all see the same
  *     machine.
  *
  * A contender that is built holds its packed weight; sp_bed_drop lets go of it, and whoever wants to keep the weight takes it first.
@@ -54,9 +54,11 @@ typedef struct sp_contender {
     const char *
         outside; /* the operand beyond which it wrote (fence.h), of the bed: it is out; NULL: it stayed inside */
     sp_closeness found;
-    double best;   /* seconds a call; 0: not timed */
-    double spread; /* how much longer the median was, as a share of it */
-    double *times; /* of the windows of a race */
+    double best;    /* seconds a call; 0: not timed */
+    double spread;  /* how much longer the median was, as a share of it */
+    bool disturbed; /* others worked while it was timed; for sp_recall_add */
+    int measured;   /* how often it was timed, apart from the others; 0: once; for sp_recall_add */
+    double *times;  /* of the windows of a race */
     int64_t n_times;
 } sp_contender;
 
@@ -71,6 +73,8 @@ sparta_status sp_bed_time(sp_bed *b, sp_contender *c, double seconds) SP_MUST;
 /* Time all of them, window by window in turns, for about so long each, `least` windows at least. All must be built. */
 sparta_status sp_bed_race(sp_bed *b, sp_contender *const *all, int n, double seconds, int least) SP_MUST;
 void sp_bed_drop(sp_bed *b, sp_contender *c);
+/* Was the machine disturbed since the bed was made? */
+bool sp_bed_disturbed(const sp_bed *b);
 /* Seconds that the builtin took for one answer. */
 double sp_bed_builtin_seconds(const sp_bed *b);
 
@@ -87,6 +91,9 @@ typedef struct sp_recall {
     sp_text key, any; /* of this mask, of any */
     int n, own;       /* trials, those of this mask first */
     sp_trial *trial;
+    /* What was measured from then on is believed, though the machine was disturbed; before it nothing, where all is to be measured anew. */
+    int64_t since;
+    bool anew;
 } sp_recall;
 sparta_status sp_recall_open(sparta_ctx *cx, sp_tune_db *db, const sp_bed_request *bed, sp_target target,
                              sp_recall *out) SP_MUST;
@@ -94,8 +101,8 @@ void sp_recall_close(sp_recall *r);
 /* The key of a task; of `any` mask: what its dense times are remembered by. */
 sparta_status sp_recall_key(sparta_ctx *cx, const sp_bed_request *bed, sp_target target, bool any,
                             sp_text *out) SP_MUST;
-/* Microseconds that an implement took at a point, by this code; 0: not known. */
-double sp_recall_us(sp_recall *r, const sp_implement *im, const char *point, const char *code);
+/* Microseconds that an implement took at a point, by this code, and how often that was measured (may be NULL); 0: not known, or not to be believed. */
+double sp_recall_us(sp_recall *r, const sp_implement *im, const char *point, const char *code, int *measured);
 /* Remember what came of a contender that was checked, and timed if it was right. */
 void sp_recall_add(sp_recall *r, const sp_contender *c, const char *code);
 /* What the code of an implement is for a task: a digest of the text that runs, and the version of a library. */

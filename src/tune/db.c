@@ -1,9 +1,9 @@
 /* The tuning database. Nothing here is an error for the caller: a record that cannot be read was not made,
  * one that cannot be written is forgotten, and a note says why.
  *
- *     trial   (key, implement, point) -> code, us, spread, verdict, threads, measured (how often), at (when, Unix time)
+ *     trial   (key, implement, point) -> code, us, spread, verdict, threads, measured (how often), at (when, Unix milliseconds), disturbed
  *
- * The file says that it is ours: application_id "spta" and user_version 2. One that is ours (or lies in our
+ * The file says that it is ours: application_id "spta" and user_version 3. One that is ours (or lies in our
  * cache folder) and cannot be read is renamed to <file>.corrupt-<time>, one of an older schema to <file>.old-<time>; any other file that was
  * named by mistake is left alone, and memory is used, as where there is no cache folder or no SQLite (records.c). */
 #include "tune/tune.h"
@@ -20,7 +20,7 @@
 
 enum {
     APPLICATION = 0x73707461 /* "spta" */,
-    SCHEMA = 2,
+    SCHEMA = 3,
     LONGEST = 1 << 20,
     PATH_SIZE = 4096,
     KEY_SIZE = 1024 /* of what sp_tune_each hands out; longer keys are passed over */
@@ -41,19 +41,28 @@ static const char *const verdicts[SP_VERDICTS] = {"ok", "wrong"};
 static const char schema[] =
     "CREATE TABLE trial(key TEXT NOT NULL, implement TEXT NOT NULL, point TEXT NOT NULL, code TEXT NOT NULL,"
     " us REAL NOT NULL, spread REAL NOT NULL, verdict TEXT NOT NULL, threads INTEGER NOT NULL,"
-    " measured INTEGER NOT NULL, at INTEGER NOT NULL,"
+    " measured INTEGER NOT NULL, at INTEGER NOT NULL, disturbed INTEGER NOT NULL,"
     " PRIMARY KEY(key, implement, point)) STRICT, WITHOUT ROWID;"
-    "PRAGMA application_id=1936749665; PRAGMA user_version=2;";
+    "PRAGMA application_id=1936749665; PRAGMA user_version=3;";
 static const char find_text[] =
-    "SELECT implement, point, code, us, spread, verdict, threads FROM trial WHERE key=?1"
-    " ORDER BY verdict<>'ok', us, implement, point";
+    "SELECT implement, point, code, us, spread, verdict, threads, measured, at, disturbed FROM trial"
+    " WHERE key=?1 ORDER BY verdict<>'ok', disturbed, us, implement, point";
+/* What no reader takes (plausible() below): bytes that went bad without the file being unreadable. */
+#define DAMAGED "NOT(us>=0 AND us<9e999 AND spread>=0 AND threads>0 AND disturbed IN(0,1))"
 /* An upsert's SET sees the old row. */
-#define BETTER       "(excluded.code<>code OR (excluded.verdict='ok' AND (verdict<>'ok' OR excluded.us<us)))"
+#define BETTER                                                                                               \
+    "(excluded.code<>code OR " DAMAGED                                                                       \
+    " OR (excluded.verdict='ok' AND (verdict<>'ok' OR excluded.disturbed<"                                   \
+    "disturbed OR (excluded.disturbed=disturbed AND (excluded.us<us OR ?11 OR excluded.at-at>?12 OR"         \
+    " at>excluded.at+86400000)))))"
 #define KEEP(column) column "=iif(" BETTER ", excluded." column ", " column ")"
 static const char add_text[] =
-    "INSERT INTO trial VALUES(?1,?2,?3,?4,?5,?6,?7,?8,1,?9) ON CONFLICT(key, implement, point) DO UPDATE SET"
-    " measured=iif(excluded.code=code, measured+1, 1), " KEEP("code") ", " KEEP("us") ", " KEEP(
-        "spread") ", " KEEP("verdict") ", " KEEP("threads") ", " KEEP("at");
+    "INSERT INTO trial VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?13,?9,?10) ON CONFLICT(key, implement, point) DO "
+    "UPDATE "
+    "SET"
+    " measured=iif(excluded.code<>code OR excluded.disturbed<disturbed, ?13, "
+    "measured+?13*(excluded.disturbed=disturbed)), " KEEP("code") ", " KEEP("us") ", " KEEP(
+        "spread") ", " KEEP("verdict") ", " KEEP("threads") ", " KEEP("at") ", " KEEP("disturbed");
 
 /* ------------------------------------------------------------------ locks of others */
 
@@ -322,6 +331,9 @@ static bool read_trial(sqlite3_stmt *s, sp_trial *t)
     t->us = sp_sqlite.column_double(s, 3);
     t->spread = sp_sqlite.column_double(s, 4);
     t->threads = sp_sqlite.column_int(s, 6);
+    t->measured = sp_sqlite.column_int(s, 7);
+    t->at = sp_sqlite.column_int64(s, 8);
+    t->disturbed = sp_sqlite.column_int(s, 9) != 0;
     const char *verdict = (const char *)sp_sqlite.column_text(s, 5);
     while (verdict && t->verdict < SP_VERDICTS && strcmp(verdict, verdicts[t->verdict])) t->verdict++;
     return verdict && copy(s, 0, t->implement, sizeof t->implement) &&
@@ -344,6 +356,19 @@ static int find(sp_tune_db *db, const char *key, sp_trial *out, int most, int *c
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
+int64_t sp_tune_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+bool sp_tune_believes(const sp_trial *t)
+{
+    const int64_t age = sp_tune_now() - t->at;
+    return (!t->disturbed || sp_quiet_trusts_all()) && age < SP_TUNE_MS && age > -86400000;
+}
+
 int sp_tune_find(sp_tune_db *db, const char *key, sp_trial *out, int most)
 {
     int n = 0;
@@ -360,20 +385,20 @@ void sp_tune_each(sp_tune_db *db, const char *prefix,
                   bool (*fn)(void *arg, const char *key, const sp_trial *trial), void *arg)
 {
     static const char text[] =
-        "SELECT implement, point, code, us, spread, verdict, threads, key FROM trial WHERE key>=?1 AND key<?2"
-        " ORDER BY key, verdict<>'ok', us, implement, point";
+        "SELECT implement, point, code, us, spread, verdict, threads, measured, at, disturbed, key FROM trial"
+        " WHERE key>=?1 AND key<?2 ORDER BY key, verdict<>'ok', disturbed, us, implement, point";
     char after[64], key[KEY_SIZE];
     sqlite3_stmt *s = NULL;
     sp_trial t;
     const size_t n = strlen(prefix);
-    SP_ASSERT(n > 0 && n < sizeof after);
+    SP_ASSERT(n < sizeof after);
     if (!db || !db->sql || sp_sqlite.prepare_v2(db->sql, text, -1, &s, NULL)) return;
-    memcpy(after, prefix, n + 1);
-    after[n - 1]++;
+    snprintf(after, sizeof after, "%s", n ? prefix : "\x7f"); /* all of them: keys are ASCII */
+    if (n) after[n - 1]++;
     sp_sqlite.bind_text(s, 1, prefix, -1, NULL);
     sp_sqlite.bind_text(s, 2, after, -1, NULL);
     while (sp_sqlite.step(s) == SQLITE_ROW)
-        if (read_trial(s, &t) && copy(s, 7, key, sizeof key) && !fn(arg, key, &t)) break;
+        if (read_trial(s, &t) && copy(s, 10, key, sizeof key) && !fn(arg, key, &t)) break;
     sp_sqlite.finalize(s);
 }
 
@@ -388,7 +413,11 @@ static int add(sp_tune_db *db, const char *key, const sp_trial *t)
     sp_sqlite.bind_double(s, 6, t->spread);
     sp_sqlite.bind_text(s, 7, verdicts[t->verdict], -1, NULL);
     sp_sqlite.bind_int(s, 8, t->threads);
-    sp_sqlite.bind_int64(s, 9, (long long)time(NULL));
+    sp_sqlite.bind_int64(s, 9, t->at ? t->at : sp_tune_now());
+    sp_sqlite.bind_int(s, 10, t->disturbed);
+    sp_sqlite.bind_int(s, 11, t->anew);
+    sp_sqlite.bind_int64(s, 12, SP_TUNE_MS);
+    sp_sqlite.bind_int(s, 13, SP_MAX(t->measured, 1));
     int rc = sp_sqlite.step(s);
     sp_sqlite.reset(s);
     sp_sqlite.clear_bindings(s);
@@ -415,4 +444,40 @@ void sp_tune_add(sp_tune_db *db, const char *key, const sp_trial *t)
     const char *lost = db->sql ? add_to_file(db, key, t) : NULL;
     if (db->records && sp_records_add(db->records, key, t) != SPARTA_OK) lost = "no memory";
     if (lost) sp_warn(db->cx, "tune: %s: %s; a record was lost", db->path[0] ? db->path : "memory", lost);
+}
+
+/* ------------------------------------------------------------------ forgetting */
+
+typedef struct forgetting {
+    bool (*fn)(void *arg, const char *key, const sp_trial *trial);
+    void *arg;
+    sp_tune_db *db;
+    sqlite3_stmt *s;
+    int n, rc;
+} forgetting;
+
+static bool forget_one(void *arg, const char *key, const sp_trial *t)
+{
+    forgetting *f = arg;
+    if (!f->fn(f->arg, key, t)) return true;
+    const char *text[] = {key, t->implement, t->point};
+    for (int i = 0; i < (int)SP_COUNT(text); i++) sp_sqlite.bind_text(f->s, i + 1, text[i], -1, NULL);
+    f->rc = sp_sqlite.step(f->s);
+    sp_sqlite.reset(f->s);
+    sp_sqlite.clear_bindings(f->s);
+    f->n++;
+    return f->rc == SQLITE_DONE;
+}
+
+int sp_tune_forget(sp_tune_db *db, bool (*fn)(void *arg, const char *key, const sp_trial *trial), void *arg)
+{
+    static const char text[] = "DELETE FROM trial WHERE key=?1 AND implement=?2 AND point=?3";
+    forgetting f = {.fn = fn, .arg = arg, .db = db, .rc = SQLITE_DONE};
+    if (!db || !db->sql) return 0;
+    if (run(db, "BEGIN IMMEDIATE") || sp_sqlite.prepare_v2(db->sql, text, -1, &f.s, NULL)) return -1;
+    sp_tune_each(db, "", forget_one, &f);
+    sp_sqlite.finalize(f.s);
+    const bool done = f.rc == SQLITE_DONE && !run(db, "COMMIT");
+    if (!done) run(db, "ROLLBACK");
+    return done ? f.n : -1;
 }

@@ -66,7 +66,7 @@ sparta_status sp_recall_key(sparta_ctx *cx, const sp_bed_request *r, sp_target t
     if (r->task->present > 0 && !any) sp_text_printf(out, " present=%.3g", r->task->present);
     if (r->task->stat) sp_text_printf(out, " stat");
     sp_text_printf(out, " target=%s cpu=%016lx sparta=%s", sp_target_name(target),
-                   (unsigned long)sp_cpu_digest(), SPARTA_VERSION);
+                   (unsigned long)sp_machine_digest(), SPARTA_VERSION);
     return out->status;
 }
 
@@ -110,13 +110,19 @@ void sp_recall_close(sp_recall *r)
     r->n = r->own = 0;
 }
 
-double sp_recall_us(sp_recall *r, const sp_implement *im, const char *point, const char *code)
+static bool believes(const sp_recall *r, const sp_trial *t)
+{
+    return (r->since && t->at >= r->since) || (!r->anew && sp_tune_believes(t));
+}
+
+double sp_recall_us(sp_recall *r, const sp_implement *im, const char *point, const char *code, int *measured)
 {
     for (int i = 0; !im->fleeting && i < (im->sparse ? r->own : r->n); i++) {
         const sp_trial *t = &r->trial[i];
         if (t->verdict != SP_VERDICT_OK || strcmp(t->implement, im->name) || strcmp(t->point, point) ||
-            strcmp(t->code, code))
+            strcmp(t->code, code) || !believes(r, t))
             continue;
+        if (measured) *measured = t->measured;
         if (i >= r->own) sp_tune_add(r->db, sp_text_str(&r->key), t); /* so that one key says who won */
         return t->us;
     }
@@ -128,7 +134,10 @@ void sp_recall_add(sp_recall *r, const sp_contender *c, const char *code)
     sp_trial t = {.verdict = c->found.ok ? SP_VERDICT_OK : SP_VERDICT_WRONG,
                   .us = c->found.ok ? c->best * 1e6 : 0,
                   .spread = c->found.ok ? c->spread : 0,
-                  .threads = 1};
+                  .threads = 1,
+                  .disturbed = c->found.ok && c->disturbed,
+                  .anew = r->anew,
+                  .measured = c->measured};
     if (c->im->fleeting) return;
     snprintf(t.implement, sizeof t.implement, "%s", c->im->name);
     snprintf(t.point, sizeof t.point, "%s", c->point);

@@ -64,6 +64,7 @@ static sparta_status new_list(sp_records *r, const char *key, record ***out)
 static bool before(const sp_trial *a, const sp_trial *b)
 {
     if (a->verdict != b->verdict) return a->verdict < b->verdict;
+    if (a->disturbed != b->disturbed) return b->disturbed;
     if (a->us != b->us) return a->us < b->us;
     const int names = strcmp(a->implement, b->implement);
     return names ? names < 0 : strcmp(a->point, b->point) < 0;
@@ -81,8 +82,20 @@ static record *take(record **list, const sp_trial *t)
     return NULL;
 }
 
+/* As the database says it (db.c). */
+static bool better(const sp_trial *t, const sp_trial *old, int64_t at)
+{
+    if (strcmp(t->code, old->code)) return true;
+    if (t->verdict != SP_VERDICT_OK) return false;
+    if (old->verdict != SP_VERDICT_OK || (!t->disturbed && old->disturbed)) return true;
+    return t->disturbed == old->disturbed &&
+           (t->us < old->us || t->anew || at - old->at > SP_TUNE_MS || old->at > at + 86400000);
+}
+
 sparta_status sp_records_add(sp_records *r, const char *key, const sp_trial *t)
 {
+    const int64_t at = t->at ? t->at : sp_tune_now();
+    const int times = SP_MAX(t->measured, 1);
     record **list = list_of(r, key);
     if (!list) SP_TRY(new_list(r, key, &list));
     record *x = take(list, t);
@@ -90,10 +103,17 @@ sparta_status sp_records_add(sp_records *r, const char *key, const sp_trial *t)
         x = sp_arena_array(r->arena, 1, sizeof *x);
         SP_NEED(r->cx, x);
         x->trial = *t;
+        x->trial.at = at;
+        x->trial.measured = 0;
     }
-    if (strcmp(t->code, x->trial.code) ||
-        (t->verdict == SP_VERDICT_OK && (x->trial.verdict != SP_VERDICT_OK || t->us < x->trial.us)))
+    const int measured = strcmp(t->code, x->trial.code) || (!t->disturbed && x->trial.disturbed)
+                             ? times
+                             : x->trial.measured + (t->disturbed == x->trial.disturbed ? times : 0);
+    if (better(t, &x->trial, at)) {
         x->trial = *t;
+        x->trial.at = at;
+    }
+    x->trial.measured = measured;
     while (*list && before(&(*list)->trial, &x->trial)) list = &(*list)->next;
     x->next = *list;
     *list = x;

@@ -14,6 +14,7 @@
 #ifndef SP_TUNE_H
 #define SP_TUNE_H
 
+#include "device/quiet.h"
 #include "jit/jit.h"
 
 typedef struct sp_tune_db sp_tune_db;
@@ -26,28 +27,42 @@ typedef struct sp_trial {
     double us;     /* best time measured, microseconds; 0 unless it is right */
     double spread; /* how much longer the median was, as a share of us */
     int threads;
+    bool disturbed; /* others worked meanwhile (device/quiet.h): good for now, and not believed later */
+    bool anew;      /* to be recorded: it takes the place of what is there, faster or not */
+    /* How often it was measured, and when this time was (sp_tune_now). To be recorded, 0: once, and now. */
+    int measured;
+    int64_t at;
 } sp_trial;
+/* May a later compile go by this time? Not when the machine was disturbed, and not after SP_TUNE_DAYS days: kernels, microcode and what else runs
+ * on a machine change. */
+#define SP_TUNE_DAYS 90
+#define SP_TUNE_MS   (SP_TUNE_DAYS * 86400000LL)
+int64_t sp_tune_now(void); /* Unix milliseconds */
+bool sp_tune_believes(const sp_trial *t);
 
 sparta_status sp_tune_open(sparta_ctx *cx, const char *path,
                            sp_tune_db **out) SP_MUST; /* path NULL: beside the kernel cache */
 void sp_tune_close(sp_tune_db *db);
-/* All trials of a key, those that were right first, the fastest first; returns how many there are (at most `most` are written). */
+/* All trials of a key, those that were right first, those of a quiet machine before others, the fastest first; returns how many there are (at most `most` are written). */
 int sp_tune_find(sp_tune_db *db, const char *key, sp_trial *out, int most);
-/* Record a trial. Of the same key, implement, point and code the faster time stays, and a right answer rather than a wrong one; other code
- * takes the place of the old. */
+/* Record a trial. Of the same key, implement, point and code the faster time stays, but one of a quiet machine takes the place of a disturbed one
+ * or of one that is too old, and a right answer that of a wrong one; other code takes the place of the old. */
 void sp_tune_add(sp_tune_db *db, const char *key, const sp_trial *t);
 
 /* Every trial whose key begins so, keys in order, those of a key as sp_tune_find gives them; false ends it. Nothing where records live in memory: what is there was put
  * there by this process. */
 void sp_tune_each(sp_tune_db *db, const char *prefix,
                   bool (*fn)(void *arg, const char *key, const sp_trial *trial), void *arg);
+/* Forget what `fn` says yes to; how many records went, or -1: the file cannot be written. */
+int sp_tune_forget(sp_tune_db *db, bool (*fn)(void *arg, const char *key, const sp_trial *trial), void *arg);
 
-/* Time fn(arg): repeats for about `seconds`, in windows of at least 20 us, after one warm-up call. */
+/* Time fn(arg), which the caller's thread runs by itself: repeats for about `seconds`, in windows of at least 20 us, after one warm-up call. quiet
+ * (may be NULL) is told how long it waited for others. */
 typedef struct sp_timing {
     double best, median;
     int windows;
 } sp_timing; /* seconds a call */
-sparta_status sp_time(sparta_ctx *cx, void (*fn)(void *arg), void *arg, double seconds,
+sparta_status sp_time(sparta_ctx *cx, void (*fn)(void *arg), void *arg, double seconds, sp_quiet *quiet,
                       sp_timing *out) SP_MUST;
 
 #endif

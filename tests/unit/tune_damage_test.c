@@ -129,7 +129,7 @@ static void later_versions_are_left_alone(void **state)
     assert_true(file_digest(p->file) == bytes); /* untouched */
     query(p->file, "SELECT count(*) FROM trial", text, sizeof text);
     assert_string_equal(text, "3");
-    execute(p->file, "PRAGMA user_version=2; DROP TABLE trial"); /* ours by name, but not by content */
+    execute(p->file, "PRAGMA user_version=3; DROP TABLE trial"); /* ours by name, but not by content */
     sp_ctx_forget_notes(p->cx);
     db = open_db(p->cx, NULL);
     add(db, "k", "dense", "", 1);
