@@ -316,6 +316,9 @@ static sparta_status as_table(cli *c, const health *h)
 sparta_status cli_verb_doctor(cli *c)
 {
     health h = {0};
+    if (cli_has(c, CLI_TIMES) || cli_has(c, CLI_FORGET)) return cli_doctor_times(c);
+    if (cli_has(c, CLI_YES) || cli_has(c, CLI_DB))
+        return sp_fail(c->cx, SPARTA_E_USAGE, "doctor: --yes and --db go with --times or --forget; add one");
     SP_TRY(examine(c, &h));
     as_json(c, &h);
     return as_table(c, &h);

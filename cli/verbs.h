@@ -46,6 +46,8 @@ sparta_status cli_kernel_pack(cli *c) SP_MUST; /* sparta kernel pack (kernel_pac
 /* What the flags say of a product on a GPU (kernel_gpu.c). */
 sparta_status cli_gpu_request(cli *c, int gpu, sp_gpu_bench_request *q) SP_MUST;
 
+sparta_status cli_doctor_times(cli *c) SP_MUST; /* doctor --times, --forget (doctor_times.c) */
+
 /* inspect --what-if (what_if.c): measure, then say. Interrupted with something to say: c->stands, and E_CANCELLED from the first. */
 sparta_status cli_what_if(cli *c, sp_what_if *out) SP_MUST;
 /* "what_if": [...] and what it was measured at, or tables. */

@@ -273,6 +273,14 @@ static void choose_path(sparta_ctx *cx, sp_tune_db *db, const char *path)
             PATH_SIZE - 1);
 }
 
+bool sp_tune_file(sparta_ctx *cx, const char *path, char *out, size_t size)
+{
+    sp_tune_db db = {.cx = cx};
+    choose_path(cx, &db, path);
+    snprintf(out, size, "%s", db.path);
+    return db.path[0] && strlen(db.path) < size;
+}
+
 static bool open_either(sp_tune_db *db)
 {
     if (!db->path[0]) return use_memory(db);

@@ -576,6 +576,31 @@ export SPARTA_ONEDNN=0
 run 0 "doctor without oneDNN" doctor --threads 1; has out "switched off by SPARTA_ONEDNN=0" "doctor says why oneDNN is not used"
 run 0 "doctor --json without oneDNN" doctor --json --threads 1; json "not [l for l in d['libraries'] if l['name'] == 'oneDNN'][0]['found']" "and in JSON"
 unset SPARTA_ONEDNN
+# what is remembered: shown, forgotten, and measured again
+run 0 "doctor --times of no database" doctor --times --cache none; has out "0 times in no file" "says that there is none"
+run 1 "doctor --times --db of no file" doctor --times --db no.db; complains "doctor --times --db of no file"; gone no.db "and makes none"
+run 2 "doctor --yes" doctor --yes; complains "doctor --yes"
+run 0 "times of a model" compile mlp.onnx --db t.db -o t.sparta
+run 0 "doctor --times" doctor --times --db t.db; has out "dense4" "names implements"; hasnt out "sparta=" "and no machine"
+run 0 "doctor --times --json" doctor --times --db t.db --json
+json "d['schema'] == 'sparta.doctor/1' and d['times'] and all(t['us'] > 0 and t['spread'] >= 0 and t['measured'] >= 1 and 0 <= t['age_days'] < 1 and t['doubt'] is None for t in d['times'])" "doctor --times --json has its fields"
+run 0 "doctor --forget of nothing" doctor --forget "*no such layer*" --db t.db; has out "0 times forgotten" "what a glob does not name stays"
+run 2 "doctor --forget" doctor --forget --db t.db; complains "doctor --forget"; has err "add --yes" "asks first, on a terminal"
+run 0 "doctor --forget GLOB" doctor --forget dense4 --yes --times --db t.db --json
+json "d['forgotten'] > 0 and all(t['implement'] != 'dense4' for t in d['times'])" "doctor --forget forgets what is named"
+run 0 "measured again" compile mlp.onnx --db t.db --json -o t.sparta
+json "any(l['source'] == 'measured' for l in d['layers'])" "what was forgotten is measured"
+run 0 "and remembered" compile mlp.onnx --db t.db --json -o t.sparta
+json "all(l['source'] == 'database' for l in d['layers'] if l['op'] == 'Linear')" "and then it is not"
+run 0 "compile --remeasure" compile mlp.onnx --db t.db --no-propagate --remeasure --json -o t.sparta
+json "all(l['source'] == 'measured' for l in d['layers'] if l['op'] == 'Linear')" "compile --remeasure believes no time of before"
+if command -v script > /dev/null; then
+    for answer in n y; do
+        printf '%s\n' $answer | script -qec "$S doctor --forget --db t.db" /dev/null > out 2> err
+        has out "Forget " "doctor --forget asks on a terminal"; if [ $answer = n ]; then has out "0 times forgotten" "n: all stays"; fi
+    done
+fi
+run 0 "doctor --forget --yes" doctor --forget --yes --times --db t.db; has out "0 times in ./t.db" "without a glob all of them go"
 run 0 "doctor without a cache" doctor --cache none --compiler none; has out "none" "doctor says so"
 
 # ------------------------------------------------------------------ where output cannot go, and signals

@@ -1,0 +1,183 @@
+/* sparta doctor --times and --forget: what the tuning database remembers, how old and how noisy it is, whether it is believed, and how it
+ * goes. Times of layers in PyTorch lie in a file of their own beside it, which python/sparta/_times.py reads and writes: it is named, and goes as
+ * a whole. */
+#include "verbs.h"
+#include "tune/tune.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATH_SIZE = 4096 };
+#define TUNED "gpu" /* tasks of points that were searched for begin so */
+
+typedef struct memory {
+    cli *c;
+    char file[PATH_SIZE], torch[PATH_SIZE]; /* "": not asked for, or not there */
+    const char *glob;                       /* of --forget; NULL: all but what was tuned */
+    sp_tune_db *db;                         /* NULL: no file, nothing is remembered */
+    int n;                                  /* that --forget names, or that went */
+    cli_rows *rows;
+} memory;
+
+static bool is_there(const char *path)
+{
+    struct stat st;
+    return *path && !stat(path, &st) && S_ISREG(st.st_mode);
+}
+
+/* ------------------------------------------------------------------ one time */
+
+/* The digits behind a word of a key, " cpu=0123...". */
+static bool says(const char *key, const char *word, const char *value)
+{
+    const char *at = strstr(key, word);
+    const size_t n = strlen(value);
+    return !at ||
+           (!strncmp(at + strlen(word), value, n) && (!at[strlen(word) + n] || at[strlen(word) + n] == ' '));
+}
+
+/* Why no compile goes by this time; "": it does. */
+static const char *doubt(const char *key, const sp_trial *t)
+{
+    char cpu[24];
+    snprintf(cpu, sizeof cpu, "%016lx", (unsigned long)sp_machine_digest());
+    if (t->verdict != SP_VERDICT_OK) return "wrong answer";
+    if (!says(key, " cpu=", cpu)) return "another machine";
+    if (!says(key, " sparta=", SPARTA_VERSION)) return "another version";
+    if (!strncmp(key, TUNED, strlen(TUNED)) || sp_tune_believes(t)) return "";
+    return t->disturbed ? "disturbed" : "too old";
+}
+
+/* A key without the words that tell machine and version. */
+static const char *task_of(memory *m, const char *key)
+{
+    const char *end = strstr(key, " cpu=");
+    const char *s = sp_arena_printf(m->c->arena, "%.*s", end ? (int)(end - key) : (int)strlen(key), key);
+    return s ? s : "";
+}
+
+static bool show(void *arg, const char *key, const sp_trial *t)
+{
+    memory *m = arg;
+    cli_rows *r = m->rows;
+    const bool right = t->verdict == SP_VERDICT_OK;
+    const char *why = doubt(key, t);
+    cli_rows_next(r);
+    cli_rows_text(r, "task", task_of(m, key));
+    cli_rows_text(r, "implement", t->implement);
+    cli_rows_text(r, "point", t->point);
+    cli_rows_real(r, "us", 1, right ? t->us : NAN);
+    cli_rows_real(r, "spread", 2, right ? t->spread : NAN);
+    cli_rows_int(r, "measured", t->measured);
+    cli_rows_real(r, "age_days", 1, (double)(sp_tune_now() - t->at) / 86400e3);
+    cli_rows_text(r, "doubt", *why ? why : NULL);
+    m->n++;
+    return !sp_ctx_cancelled(m->c->cx);
+}
+
+/* ------------------------------------------------------------------ which are forgotten */
+
+static bool named(void *arg, const char *key, const sp_trial *t)
+{
+    const memory *m = arg;
+    const size_t n = strlen(TUNED);
+    const bool tuned = !strncmp(key, TUNED " ", n + 1);
+    if (tuned && !(m->glob && !strncmp(m->glob, TUNED, n))) return false;
+    return !m->glob || sp_glob(m->glob, key) || sp_glob(m->glob, t->implement);
+}
+
+static bool count(void *arg, const char *key, const sp_trial *t)
+{
+    memory *m = arg;
+    m->n += named(m, key, t);
+    return true;
+}
+
+/* On a terminal the answer, else --yes. */
+static sparta_status ask(memory *m, bool *yes)
+{
+    char answer[16] = "";
+    *yes = cli_has(m->c, CLI_YES) || (!m->n && !*m->torch);
+    if (*yes) return SPARTA_OK;
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return sp_fail(
+            m->c->cx, SPARTA_E_USAGE,
+            "doctor: --forget asks before %d times%s go, and here is no terminal to answer on; add --yes",
+            m->n, *m->torch ? " and those of PyTorch" : "");
+    fprintf(stderr, "Forget %d times of %s%s%s? [y/N] ", m->n, m->file, *m->torch ? " and all of " : "",
+            m->torch);
+    fflush(stderr);
+    if (fgets(answer, sizeof answer, stdin)) *yes = answer[0] == 'y' || answer[0] == 'Y';
+    return sp_check_cancel(m->c->cx);
+}
+
+static sparta_status forget(memory *m, cli_json *j)
+{
+    cli *c = m->c;
+    bool yes;
+    if (m->glob) m->torch[0] = 0; /* a glob names tasks of the database */
+    if (m->db) sp_tune_each(m->db, "", count, m);
+    SP_TRY(ask(m, &yes));
+    if (yes && m->db && (m->n = sp_tune_forget(m->db, named, m)) < 0)
+        return sp_fail(c->cx, SPARTA_E_IO, "doctor: %s: it cannot be written; nothing was forgotten",
+                       m->file);
+    if (yes && *m->torch && unlink(m->torch) && errno != ENOENT)
+        return sp_fail(c->cx, SPARTA_E_IO, "doctor: %s: %s; remove it by hand", m->torch, strerror(errno));
+    if (!yes) m->n = 0;
+    cli_json_int(j, "forgotten", m->n);
+    cli_json_bool(j, "torch_times_forgotten", yes && *m->torch);
+    cli_say(c, "%d times forgotten%s%s\n", m->n, yes && *m->torch ? ", and " : "", yes ? m->torch : "");
+    if (yes) m->torch[0] = 0;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static sparta_status list(memory *m, cli_json *j)
+{
+    static const char *const names[] = {"task",   "implement", "point",    "us",
+                                        "spread", "measured",  "age days", "not believed"};
+    cli_rows rows = cli_rows_begin(m->c, j, "times", SP_COUNT(names), names);
+    m->rows = &rows;
+    m->n = 0;
+    if (m->db) sp_tune_each(m->db, "", show, m);
+    SP_TRY(cli_rows_end(&rows));
+    SP_TRY(sp_check_cancel(m->c->cx));
+    cli_say(m->c, "%d times in %s\n", m->n,
+            *m->file ? m->file : "no file: times are forgotten at the end of each call");
+    if (*m->torch) cli_say(m->c, "times of layers in PyTorch: %s\n", m->torch);
+    return SPARTA_OK;
+}
+
+static sparta_status find_files(memory *m)
+{
+    cli *c = m->c;
+    const char *db = cli_text(c, CLI_DB, NULL), *folder = sparta_cache_folder(c->cx);
+    if (!sp_tune_file(c->cx, db, m->file, sizeof m->file)) m->file[0] = 0;
+    if (db && !is_there(m->file))
+        return sp_fail(c->cx, SPARTA_E_IO, "doctor: %s: there is no such file; --db names a tuning database",
+                       db);
+    const int n = snprintf(m->torch, sizeof m->torch, "%s/torch-times.json", folder);
+    if (db || !*folder || n >= (int)sizeof m->torch || !is_there(m->torch)) m->torch[0] = 0;
+    if (!is_there(m->file)) return SPARTA_OK; /* looking makes none */
+    return sp_tune_open(c->cx, db, &m->db);
+}
+
+sparta_status cli_doctor_times(cli *c)
+{
+    memory m = {.c = c, .glob = cli_text(c, CLI_FORGET, NULL)};
+    if (m.glob && !strcmp(m.glob, "default")) m.glob = NULL;
+    SP_TRY(find_files(&m));
+    cli_json j = cli_json_begin(c, "doctor");
+    cli_json_text(&j, "database", *m.file ? m.file : NULL);
+    cli_json_text(&j, "torch_times", *m.torch ? m.torch : NULL);
+    sparta_status status = cli_has(c, CLI_FORGET) ? forget(&m, &j) : SPARTA_OK;
+    if (status == SPARTA_OK && cli_has(c, CLI_TIMES)) status = list(&m, &j);
+    sp_tune_close(m.db);
+    cli_json_end(c, &j);
+    return status;
+}
