@@ -390,7 +390,7 @@ def compile(
 
     masks: an .npz or .safetensors with an array per weight, or a dict of arrays; zero where the weight is gone. Without, exact zeros are the mask.
     schedule: a path, a Schedule, or create_schedule's. dims: {"batch": 4, "sequence": (1, 128, 512)}. progress: called with (done, all, what).
-    Other options are those of sparta_compile_options: dense_only, no_measure, external_data_root, limit, remove, multiple, rtol, atol,
+    Other options are those of sparta_compile_options: dense_only, no_measure, remeasure, external_data_root, limit, remove, multiple, rtol, atol,
     no_propagate, db, external (a dict of arrays of bytes by the location that external data names, in the place of files, which stay as they are as
     long as the package lives, which holds them); and of sparta_ctx_options in context: {"cache_dir": "", "compiler": ""} compiles with portable
     kernels and starts no process.

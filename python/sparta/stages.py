@@ -156,15 +156,15 @@ def _tied(model, found, masks: dict[str, torch.Tensor]) -> dict[str, torch.Tenso
 
 
 # ---------------------------------------------------------------- build_ and unbuild_
-def build_(model: nn.Module, example_inputs: Any = None) -> nn.Module:
+def build_(model: nn.Module, example_inputs: Any = None, remeasure: bool = False) -> nn.Module:
     """Packs the layers that run faster so, at the shapes that example_inputs give them: a tensor, a tuple or a dict of named ones; without, 128 rows.
 
     In place; returns the model. A layer for which dense is faster stays an nn.Linear with zeros. The packed ones have a Parameter `values` in
-    place of `weight`: an optimizer that trains on is to be made anew.
+    place of `weight`: an optimizer that trains on is to be made anew. Times are remembered (docs/times.md); remeasure=True believes none of before.
     """
     _need_module("build_", model)
     # Two ways a layer, dense and the blocks that fit: enough to be right, and quick for a model of many layers. sparta.tune tries more.
-    return tuning.build(model, example_inputs, tuning.tune(model, example_inputs, _most=2))
+    return tuning.build(model, example_inputs, tuning.tune(model, example_inputs, remeasure=remeasure, _most=2))
 
 
 def unbuild_(model: nn.Module) -> nn.Module:

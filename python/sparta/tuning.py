@@ -22,6 +22,7 @@ from torch import nn
 from . import _layers, _points
 from ._blocks import CHOICES, GPU_SIDES, choose, fill
 from ._format_linear import FormatLinear
+from ._quiet import Quiet
 from ._times import Times, machine
 from .masked import MaskedLinear, mask_
 from .nn import OperatorBase, SparseLinear
@@ -97,7 +98,7 @@ def _run(f, x, grad):
     return forward, both
 
 
-def _times(module, mask, tried, met, backward_weight, grads) -> dict[str, float]:
+def _times(module, mask, tried, met, backward_weight, grads, quiet) -> dict[str, float]:
     """Microseconds of each way, of all inputs that the layer meets in one call of the model."""
     raw = _raw(module)
     functions = [raw if way == "dense" else SparseLinear(raw, weight_mask=mask, format=tuple(way)) for way in tried]
@@ -107,10 +108,10 @@ def _times(module, mask, tried, met, backward_weight, grads) -> dict[str, float]
         grad = next((g for g in grads if tuple(g.shape) == (*meeting[0][:-1], module.out_features)), None)
         with torch.no_grad():
             runs = [_run(f, x, grad) for f in functions]
-            forward = race([r[0] for r in runs], SECONDS, device=mask.device)
+            forward = race([r[0] for r in runs], SECONDS, device=mask.device, quiet=quiet)
             cost = forward
             if backward_weight:
-                both = race([r[1] for r in runs], SECONDS, device=mask.device)
+                both = race([r[1] for r in runs], SECONDS, device=mask.device, quiet=quiet)
                 cost = [f + backward_weight * max(b - f, 0.0) for f, b in zip(forward, both)]
         total = [t + count * c for t, c in zip(total, cost)]
     return {word(way): 1e6 * t for way, t in zip(tried, total)}
@@ -204,6 +205,7 @@ def tune(
     budget: Any = None,
     backward_weight: float = 0,
     verbose: bool = False,
+    remeasure: bool = False,
     _most: int | None = None,
     _only: set[str] | None = None,
 ) -> Config:
@@ -211,7 +213,8 @@ def tune(
 
     sample_grads: gradients of outputs, where a layer's has their shape. algo: the order in which ways are tried; they are few, so that every one of
     them is tried unless max_trials or budget (seconds, "60s", "200trials") end it: layers that were not reached get blocks by a rule, which their
-    reason says. backward_weight: how much the time of the gradients counts. Nothing of the model is changed.
+    reason says. backward_weight: how much the time of the gradients counts. remeasure: no time of before is believed. Nothing of the model is
+    changed.
 
     >>> model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8))
     >>> config = tune(sparta.sparsify_(model, "4x1:0.75"), torch.ones(16, 64))
@@ -227,7 +230,7 @@ def tune(
     wanted = {name: m for name, m in _layers.layers(module).items() if _wanted(m) and (_only is None or name in _only)}
     met = _meet(module, wanted, sample_inputs)
     grads = [g for g in (sample_grads if isinstance(sample_grads, (tuple, list)) else [sample_grads]) if isinstance(g, torch.Tensor)]
-    known, config, order = Times(), Config(), list(wanted)
+    known, config, order = Times(anew=remeasure), Config(), list(wanted)
     if algo == "random":
         random.Random(0).shuffle(order)
     for name in order:
@@ -243,15 +246,17 @@ def tune(
             continue
         tried = ways(mask)[:_most]
         key = _key(mask, met[name], backward_weight)
-        times = known.get(key) or {}
+        times, disturbed = known.get(key) or {}, False
         if not all(word(way) in times for way in tried):
             if trials < len(tried) or time.monotonic() >= end:
                 config[name] = _by_rule(mask)
                 continue
-            times = _times(layer, mask, tried, met[name], backward_weight, grads)
+            quiet = Quiet()
+            times = _times(layer, mask, tried, met[name], backward_weight, grads, quiet)
             trials -= len(tried)
-            known.put(key, times)
-        config[name] = _decide(tried, times, _said(met[name]))
+            disturbed = quiet.disturbed()
+            known.put(key, times, disturbed)
+        config[name] = _decide(tried, times, _said(met[name]) + (", while other programs worked" if disturbed else ""))
         if mask.is_cuda and config[name]["block"] != "dense":
             _add_points(config[name], layer, mask, met[name], backward_weight > 0)
         if verbose:
@@ -327,14 +332,15 @@ def quicken_(model: nn.Module, example_inputs: Any) -> None:
         key = "training form, " + _key(mask, met[name], 1)
         times = known.get(key)
         if times is None or word(block) not in times:
-            times = _training_times(layer, block, met[name])
-            known.put(key, times)
+            quiet = Quiet()
+            times = _training_times(layer, block, met[name], quiet)
+            known.put(key, times, quiet.disturbed())
         if times[word(block)] <= MARGIN * times["dense"]:
             layer.train_in(block)
     known.save()
 
 
-def _training_times(layer: MaskedLinear, block, met) -> dict[str, float]:
+def _training_times(layer: MaskedLinear, block, met, quiet: Quiet) -> dict[str, float]:
     ways: list = ["dense", block]
     twins: list[Any] = [mask_(_raw(layer), layer.weight_mask.clone()) for _ in ways]
     total = [0.0, 0.0]
@@ -342,7 +348,7 @@ def _training_times(layer: MaskedLinear, block, met) -> dict[str, float]:
         twin.train().train_in(None if way == "dense" else way)
     for meeting, count in met.items():
         x = _layers.example(meeting)
-        took = race([_run(twin, x, None)[1] for twin in twins], SECONDS)
+        took = race([_run(twin, x, None)[1] for twin in twins], SECONDS, quiet=quiet)
         total = [t + count * one for t, one in zip(total, took)]
     return {word(way): 1e6 * t for way, t in zip(ways, total)}
 

@@ -93,6 +93,15 @@ def reports():
     need(door.inspect(saved)["name"] == saved, "its name")
 
 
+def remeasured():
+    """Times are remembered, unless compile is told to believe none."""
+    db = os.path.join(tests.work, "times.db")
+    for remeasure, source in ((False, "measured"), (False, "database"), (True, "measured"), (False, "database")):
+        package = door.compile(path, db=db, no_propagate=1, remeasure=remeasure)
+        found = {l["source"] for l in package.layers if l["op"] == "Linear"}
+        need(found == {source}, f"remeasure={remeasure}: {found}, not {source}")
+
+
 def masks_and_schedules():
     weight = onnx.numpy_helper.to_array(onnx.load(path).graph.initializer[0])
     name = onnx.load(path).graph.initializer[0].name
@@ -415,7 +424,7 @@ def importing():
 
 
 if __name__ == "__main__":
-    for check in (models, in_memory, reports, masks_and_schedules, propagation, arrays, packed, errors, threads, closing, fork, interrupt, stop, leaks, header, examples,
+    for check in (models, in_memory, reports, remeasured, masks_and_schedules, propagation, arrays, packed, errors, threads, closing, fork, interrupt, stop, leaks, header, examples,
                   hints, importing, installed):
         tests.check(check.__name__, check)
     sys.exit(tests.finish())

@@ -6,8 +6,11 @@ import io
 import json
 import os
 import pickle
+import random
 import sys
 import threading
+import time
+import types
 import warnings
 
 import torch
@@ -17,23 +20,25 @@ from torch.nn.utils import prune
 from common import Tests, need, refused
 
 import sparta  # common.py says where it is
-from sparta import _layers, _times, stages, tuning
+from sparta import _layers, _quiet, _times, stages, tuning
 from sparta.masked import Masked, MaskedConv2d, MaskedEmbedding, MaskedLinear
 from sparta.nn import SparseLinear
+from sparta.nn._race import race
 
 tests = Tests()
+rng = random.Random(0)
 work = os.environ["XDG_CACHE_HOME"] = tests.work.name
 torch.manual_seed(0)
 TIMES = tuning._times
 tuning.SECONDS = 0.01
 
 
-def blocks_win(module, mask, tried, met, backward_weight, grads):
+def blocks_win(module, mask, tried, met, backward_weight, grads, quiet):
     """Times as if blocks were always faster: what build_ then makes does not hang on the machine."""
     return {tuning.word(way): 1000.0 if way == "dense" else 100.0 + i for i, way in enumerate(tried)}
 
 
-def dense_wins(module, mask, tried, met, backward_weight, grads):
+def dense_wins(module, mask, tried, met, backward_weight, grads, quiet):
     return {tuning.word(way): 10.0 if way == "dense" else 100.0 for way in tried}
 
 
@@ -452,7 +457,7 @@ def quick_training():
     try:
         for wins in (True, False):
             pretend(TIMES)
-            tuning._training_times = lambda layer, block, met, us=50.0 if wins else 99.0: {"dense": 100.0, tuning.word(block): us}
+            tuning._training_times = lambda layer, block, met, quiet, us=50.0 if wins else 99.0: {"dense": 100.0, tuning.word(block): us}
             models = [sparta.sparsify_(mlp(), "4x1:0.75", x).train() for x in (None, X)]
             need([m._way is not None for m in models[1] if isinstance(m, MaskedLinear)] == [wins] * 3, "which layers train in blocks")
             for model in models:
@@ -617,11 +622,19 @@ def really():
 
 def hostile_times():
     folder = os.path.join(work, "sparta")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
     path = os.path.join(folder, "torch-times.json")
-    for text in ("", "[]", '{"a": 3}', '{"a": {"dense": -1}}', '{"a": {"dense": "x"}}', "[" * 100000, '{"a": {"dense": NaN}}'):
+    good = {"ways": {"dense": 3.0}, "at": time.time(), "disturbed": False}
+    rows = [3, {"dense": 3.0}, {**good, "more": 1}, {**good, "disturbed": 0}, {**good, "ways": [3.0]}]
+    rows += [{**good, "ways": {"dense": us}} for us in (-1, 0, "x", None, True, float("nan"), 1e13, 10**400)]
+    rows += [{**good, "at": at} for at in (-1, "x", None, True, float("nan"), float("inf"), 10**400)]
+    for text in ("", "[]", "[" * 100000, *(json.dumps({"a": row}) for row in rows)):
         with open(path, "w") as file:
             file.write(text)
-        need(_times.Times().get("a") is None, f"{text[:40]!r} was believed")
+        need(_times.Times().get("a") is None, f"{text[:80]!r} was believed")
+    with open(path, "w") as file:
+        json.dump({"a": good}, file)
+    need(_times.Times().get("a") == {"dense": 3.0}, "a file as it should be was not believed")
     times = _times.Times()
     times.put("a", {"dense": 2.0})
     times.save()
@@ -629,6 +642,109 @@ def hostile_times():
     os.chmod(folder, 0o777)
     need(_times.Times().get("a") is None, "a folder that others can write was believed")
     os.chmod(folder, 0o700)
+
+
+class Machine:
+    """Clocks for _quiet.py: a thread that runs, and waits while others do."""
+
+    def __init__(self):
+        self.wall = self.ran = self.everything = 1000.0
+        self.loop = 1e-4
+
+    def run(self, seconds, waits=0.0):
+        self.wall, self.ran, self.everything = self.wall + seconds + waits, self.ran + seconds, self.everything + seconds + waits * (os.cpu_count() or 1)
+
+    def __enter__(self):
+        self.old = _quiet.time, _quiet._used, _quiet._loop, _quiet._loop_best, os.environ.pop("SPARTA_TRUST"), torch.get_num_threads()
+        clocks = {"monotonic": lambda: self.wall, "perf_counter": lambda: self.wall, "thread_time": lambda: self.ran}
+        _quiet.time = types.SimpleNamespace(**clocks)
+        _quiet._used, _quiet._loop, _quiet._loop_best = lambda: (self.everything, self.ran), lambda: self.loop, float("inf")
+        torch.set_num_threads(1)
+        return self
+
+    def __exit__(self, *error):
+        _quiet.time, _quiet._used, _quiet._loop, _quiet._loop_best, os.environ["SPARTA_TRUST"], threads = self.old
+        torch.set_num_threads(threads)
+
+
+def busy_clocks():
+    """A thread that waits is not timed: whoever else works, the times are those of the calls, and they are marked. So are those of a machine whose
+    other processors or whose clock is busy with something else."""
+    ways = (3e-3, 4e-3, 3.5e-3)
+    for waits in (0.0, 8e-3):
+        with Machine() as machine:
+            quiet = _quiet.Quiet()
+            functions = [lambda us=us: machine.run(us, waits * rng.random()) for us in ways]
+            got = race(functions, 0.05, quiet=quiet)
+            need(all(abs(g / w - 1) < 0.03 for g, w in zip(got, ways)), f"waits of {waits}: {got}")
+            need(quiet.disturbed() == (waits > 0), f"waits of {waits}: {quiet.__dict__}")
+            os.environ["SPARTA_TRUST"] = "all"
+            need(not quiet.disturbed(), "SPARTA_TRUST=all is not heard")
+    for others, loop, expected in ((0.0, 1.0, False), (0.6, 1.0, True), (0.1, 1.0, False), (0.0, 2.0, True), (0.0, 1.1, False)):
+        with Machine() as machine:
+            _quiet.Quiet()
+            machine.loop *= loop
+            quiet = _quiet.Quiet()
+            quiet.window(lambda: machine.run(1.0), 1)
+            machine.everything += others * (os.cpu_count() or 1)
+            need(quiet.disturbed() == expected, f"others {others}, loop {loop}: {quiet.__dict__}")
+
+
+def busy_times():
+    """Times that were disturbed serve their call alone; quiet ones take their place and stay; all grow old; remeasure believes none."""
+    pretend(TIMES)
+    get = lambda **more: _times.Times(**more).get("a")  # noqa: E731
+    os.environ.pop("SPARTA_TRUST")
+    try:
+        for disturbed, us, found in ((True, 9.0, None), (False, 2.0, 2.0), (True, 1.0, 2.0), (False, 3.0, 3.0)):
+            times = _times.Times(anew=True)
+            times.put("a", {"dense": us}, disturbed)
+            need(times.get("a") == {"dense": us}, "a call does not go by its own times")
+            times.save()
+            need((get() or {}).get("dense") == found, f"{us}, disturbed {disturbed}: {get()}")
+        times = _times.Times()
+        times.put("a", {"1x1": 5.0}, True)
+        need(times.get("a") == {"dense": 3.0, "1x1": 5.0}, "what was known of other ways is lost")
+        times.save()
+        need(get() == {"dense": 3.0} and get(anew=True) is None, "a quiet time went, or all were believed anew")
+        now = _times.time.time
+        for days, found in ((89, True), (91, False), (-2, False), (-0.5, True)):
+            _times.time = types.SimpleNamespace(time=lambda: now() + days * 86400)
+            need((get() is not None) == found, f"after {days} days")
+            _times.time = time
+    finally:
+        _times.time = time
+        os.environ["SPARTA_TRUST"] = "all"
+
+
+def remeasured():
+    """build_ believes what another process measured, unless it is told not to, or the machine was busy then."""
+    calls = []
+
+    def small(*sizes):
+        torch.manual_seed(3)
+        return sparta.sparsify_(nn.Sequential(*(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))), "4x1:0.9")
+
+    def watched(*arguments):
+        calls.append(arguments)
+        return blocks_win(*arguments)
+
+    pretend(watched)
+    for remeasure, taken in ((False, 2), (False, 2), (True, 4), (False, 4)):
+        sparta.build_(small(64, 64, 32), torch.randn(8, 64), remeasure=remeasure)
+        need(len(calls) == taken, f"remeasure={remeasure}: {len(calls)} layers were timed, not {taken}")
+    pretend(watched)
+    calls.clear()
+    with Machine() as machine:
+        tuning._times = lambda *arguments: (machine.run(1.0, 1.0), watched(*arguments))[1]
+        for _ in range(2):
+            model = sparta.build_(small(64, 64), torch.randn(8, 64))
+            need("other programs worked" in sparta.report(model)[0]["reason"], sparta.report(model)[0]["reason"])
+        need(len(calls) == 2, "a busy machine's times were believed")
+        tuning._times = watched
+        for _ in range(2):
+            sparta.build_(small(64, 64), torch.randn(8, 64))
+        need(len(calls) == 3, "a quiet machine's times were not believed")
 
 
 def documents():
@@ -712,6 +828,9 @@ for name, function in {
     "tune and build": tune,
     "real times": really,
     "remembered times, hostile": hostile_times,
+    "times beside other programs": busy_clocks,
+    "remembered times of a busy machine": busy_times,
+    "times measured again": remeasured,
     "examples in documents": documents,
 }.items():
     tests.check(name, function)
