@@ -214,6 +214,9 @@ bench-torch: all ## time the PyTorch door against torch; fills docs/benchmarks/t
 bench-prune: all ## time pruning: a training step, SparseGPT, bert-base in one shot; fills docs/benchmarks/prune.md with PRUNE_ARGS="--write docs/benchmarks/prune.md"
 	@tools/venv .venv-torch tests/torch/requirements.txt --no-deps
 	.venv-torch/bin/python tools/bench_prune.py --sparta $(B)/sparta $(PRUNE_ARGS)
+bench-busy: all ## what compile and build_ choose beside a busy loop on every core; fills docs/times.md with BUSY_ARGS="--write docs/times.md"
+	@tools/venv .venv-torch tests/torch/requirements.txt --no-deps
+	.venv-torch/bin/python tools/bench_busy.py $(BUSY_ARGS)
 # The data needs packages, training and timing do not: docs/validated.md says how long they take, and on what.
 VALIDATE = PYTHONPATH=$$(echo .venv-validate/lib/python3*/site-packages) .venv-torch/bin/python tools/validate.py
 validate: all ## train models dense and pruned on data that pip gives, time their packages; fills docs/validated.md (VALIDATE_ARGS="--only MLP")
