@@ -1,5 +1,6 @@
 /* aten.h: PyTorch's operators as ours. A row of aten.def says which function builds the nodes of an overload; the functions are in
- * aten_math.c (element by element, reductions, products), aten_shape.c (views, indices, new tensors) and aten_net.c (layers).
+ * aten_math.c (element by element, reductions, products), aten_shape.c (views, new tensors), aten_index.c (lookups, windows, writes at places, bags)
+ * and aten_net.c (layers).
  *
  *     static sp_value *addmm(sp_aten *b)
  *     {

@@ -52,6 +52,47 @@ BUILD(gelu)
     return OP_WITH(b, Gelu, SP_ATTRS(SP_STRING("approximate", how)), sp_aten_as(b, "self"));
 }
 
+BUILD(log_sigmoid)
+{
+    return OP(b, Neg, OP(b, Softplus, OP(b, Neg, sp_aten_as(b, "self"))));
+}
+
+BUILD(threshold)
+{
+    sp_value *x = sp_aten_as(b, "self"), *most = sp_aten_as(b, "threshold");
+    return OP(b, Where, OP(b, LessOrEqual, x, most), sp_aten_as(b, "value"), x); /* NaN stays */
+}
+
+/* One slope, or one of each channel, which is dim 1. */
+BUILD(prelu)
+{
+    const sp_pt2_value *x = sp_aten_tensor(b, "self"), *slope = sp_aten_tensor(b, "weight");
+    int64_t along[SPARTA_RANK];
+    for (int i = 0; i < x->rank; i++) along[i] = i == 1 ? -1 : 1;
+    sp_value *by = x->rank > 2 && slope->rank == 1
+                       ? OP(b, Reshape, slope->v, sp_aten_numbers(b, x->rank, along))
+                       : slope->v;
+    int64_t one;
+    if (slope->rank == 1 && sp_aten_known(slope->meta, 0, &one) && one == 1)
+        by = OP(b, Reshape, slope->v, sp_aten_numbers(b, 0, along));
+    return OP(b, PRelu, sp_aten_as(b, "self"), by);
+}
+
+/* The first half times the sigmoid of the second. */
+BUILD(glu)
+{
+    const sp_pt2_value *x = sp_aten_tensor(b, "self");
+    const int64_t axis = sp_aten_axis(b, "dim", -1, x->rank);
+    int64_t size;
+    if (!sp_aten_known(x->meta, (int)axis, &size) || size % 2)
+        return sp_aten_refuse(b, "along a size that is not fixed, or odd");
+    sp_value *in[] = {sp_aten_as(b, "self"), sp_aten_numbers(b, 2, (int64_t[]){size / 2, size / 2})},
+             *half[2];
+    if (!in[0] || !in[1] || !sp_aten_nodes(b, SP_OP_Split, SP_ATTRS(SP_INT("axis", axis)), 2, in, 2, half))
+        return NULL;
+    return OP(b, Mul, half[0], OP(b, Sigmoid, half[1]));
+}
+
 BUILD(leaky_relu)
 {
     const float slope = (float)sp_aten_number(b, "negative_slope", 0.01);
@@ -233,6 +274,44 @@ BUILD(reduce)
     return reduced(b, b->row->op, sp_aten_as(b, "self"), sp_aten_yes(b, "keepdim", false));
 }
 
+/* The mean square of what is left of the mean, times n / (n - correction); its root where the overload is std, and the mean beside it where
+ * it is var_mean. */
+BUILD(variance)
+{
+    sp_value *x = sp_aten_as(b, "self");
+    const bool keep = sp_aten_yes(b, "keepdim", false);
+    const double less =
+        sp_aten_arg(b, "correction") ? sp_aten_number(b, "correction", 1) : sp_aten_yes(b, "unbiased", true);
+    sp_value *off = OP(b, Sub, x, reduced(b, SP_OP_ReduceMean, x, true)),
+             *y = reduced(b, SP_OP_ReduceMean, OP(b, Mul, off, off), keep);
+    if (less != 0) {
+        sp_value *n = sp_aten_cast(b, OP(b, Div, OP(b, Size, x), OP(b, Size, y)), SPARTA_I64, SPARTA_F32),
+                 *left = OP(b, Max, OP(b, Sub, n, sp_aten_number_of(b, SPARTA_F32, less)),
+                            sp_aten_number_of(b, SPARTA_F32, 0));
+        y = OP(b, Mul, y, sp_aten_cast(b, OP(b, Div, n, left), SPARTA_F32, b->dtype));
+    }
+    if (strstr(b->row->overload, "_mean") && b->n_names > 1)
+        b->out[1] = reduced(b, SP_OP_ReduceMean, x, keep);
+    return strstr(b->row->overload, ".std") ? OP(b, Sqrt, y) : y;
+}
+
+/* v times g over its norms along all dims but one; -1: along all. */
+BUILD(weight_norm)
+{
+    const sp_pt2_value *v = sp_aten_tensor(b, "v");
+    const bool whole = sp_aten_int(b, "dim", 0) == -1;
+    const int64_t kept = sp_aten_axis(b, "dim", 0, v->rank);
+    int64_t axis[SPARTA_RANK];
+    int n = 0;
+    for (int d = 0; d < v->rank; d++)
+        if (whole || d != kept) axis[n++] = d;
+    sp_value *in[] = {sp_aten_as(b, "v"), n ? sp_aten_numbers(b, n, axis) : NULL};
+    sp_value *norm =
+        n ? sp_aten_node(b, SP_OP_ReduceL2, SP_ATTRS(SP_INT("keepdims", 1)), 2, in) : OP(b, Abs, in[0]);
+    if (b->n_names > 1) b->out[1] = norm;
+    return OP(b, Mul, in[0], OP(b, Div, sp_aten_as(b, "g"), norm));
+}
+
 BUILD(norm)
 {
     const char *order = strstr(b->row->overload, "linalg") ? "ord" : "p";
@@ -277,6 +356,22 @@ BUILD(topk)
     if (!in[0] || !in[1] || !sp_aten_nodes(b, SP_OP_TopK, attrs, 2, in, 2, out)) return NULL;
     if (b->n_names > 1) b->out[1] = out[1];
     return out[0];
+}
+
+/* All of an axis as the first so many of it; equal ones stay in their order. */
+BUILD(sort)
+{
+    const sp_pt2_value *x = sp_aten_tensor(b, "self");
+    const int64_t axis = sp_aten_axis(b, "dim", -1, x->rank);
+    sp_value *size = OP_WITH(b, Shape, SP_ATTRS(SP_INT("start", axis), SP_INT("end", axis + 1)), x->v);
+    sp_value *in[] = {x->v, size}, *out[2];
+    const bool places = strstr(b->row->overload, "argsort") != NULL;
+    const sp_attrs *attrs = SP_ATTRS(
+        SP_INT("axis", axis), SP_INT("largest", sp_aten_yes(b, "descending", false)), SP_INT("sorted", 1));
+    if (!x->rank) return sp_aten_refuse(b, "of one number");
+    if (!in[0] || !in[1] || !sp_aten_nodes(b, SP_OP_TopK, attrs, 2, in, 2, out)) return NULL;
+    if (b->n_names > 1) b->out[1] = out[1];
+    return out[places];
 }
 
 BUILD(cumsum)

@@ -258,7 +258,48 @@ BUILD(pool)
     return sp_aten_node(b, b->row->op, &attrs, 1, (sp_value *[]){x->v});
 }
 
-/* Into one: a global pool. Into more: windows side by side, where they divide the size. */
+enum { MOST_PLACES = 1 << 20 };
+
+/* The shares of elements in windows that may overlap, from floor(i*from/to) to ceil((i+1)*from/to), and where they are; both (to, most), shorter
+ * windows repeating their last element with a share of 0. */
+static bool windows_of(sp_aten *b, int64_t from, int64_t to, int64_t most, int64_t *at, sparta_tensor *share)
+{
+    if (b->status == SPARTA_OK && !at) b->status = sp_ctx_status(b->p->cx);
+    if (b->status == SPARTA_OK)
+        b->status = sp_tensor_alloc_in(b->p->keep, b->dtype, 2, (int64_t[]){to, most}, share);
+    if (b->status != SPARTA_OK) return false;
+    for (int64_t i = 0; i < to * most; i++) {
+        const int64_t begin = i / most * from / to, end = ((i / most + 1) * from + to - 1) / to;
+        at[i] = SP_MIN(begin + i % most, end - 1);
+        sp_element_set(b->dtype, share->data, i, begin + i % most < end ? 1.0 / (double)(end - begin) : 0);
+    }
+    return true;
+}
+
+/* One axis of v, of `rank` dims, from so many into so many. */
+static sp_value *uneven(sp_aten *b, sp_value *v, int rank, int axis, const int64_t size[2])
+{
+    const int64_t from = size[0], to = size[1];
+    if (from < 1 || to < 1 || from > MOST_PLACES || to > MOST_PLACES)
+        return sp_aten_refuse(b, "of no size, or into more windows than a million");
+    const int64_t most = (from + to - 1) / to + 1; /* of a window */
+    int64_t *at = sp_arena_array(b->p->keep, (size_t)(to * most), sizeof *at), behind[SPARTA_RANK];
+    sparta_tensor share;
+    if (!windows_of(b, from, to, most, at, &share)) return NULL;
+    const int n = rank - 1 - axis;
+    sp_value *by = NULL, *one = sp_aten_numbers(b, 1, &(int64_t){axis + 1}),
+             *places = OP(b, Reshape, sp_aten_numbers(b, (int)(to * most), at),
+                          sp_aten_numbers(b, 2, (int64_t[]){to, most})),
+             *window = OP_WITH(b, Gather, SP_ATTRS(SP_INT("axis", axis)), v, places); /* (.., to, most, ..) */
+    if (b->row->op != SP_OP_AveragePool)
+        return OP_WITH(b, ReduceMax, SP_ATTRS(SP_INT("keepdims", 0)), window, one);
+    if (b->status == SPARTA_OK) b->status = sp_graph_add_constant(b->p->g, NULL, &share, true, &by);
+    for (int i = 0; i < n; i++) behind[i] = 2 + i;
+    if (n && b->status == SPARTA_OK) by = OP(b, Unsqueeze, by, sp_aten_numbers(b, n, behind));
+    return OP_WITH(b, ReduceSum, SP_ATTRS(SP_INT("keepdims", 0)), OP(b, Mul, window, by), one);
+}
+
+/* Into one: a global pool. Into more: windows side by side, where they divide the size; else axis by axis. */
 BUILD(adaptive_pool)
 {
     const sp_pt2_value *x = sp_aten_tensor(b, "self");
@@ -272,14 +313,25 @@ BUILD(adaptive_pool)
     if (one)
         return sp_aten_node(b, average ? SP_OP_GlobalAveragePool : SP_OP_GlobalMaxPool, NULL, 1,
                             (sp_value *[]){x->v});
+    bool even = true;
+    const int first = x->rank - w.n;
+    int64_t sizes[SPARTA_RANK][2];
     for (int i = 0; i < w.n; i++) {
-        if (!sp_aten_known(x->meta, 2 + i, &size) || to[i] < 1 || size % to[i])
-            return sp_aten_refuse(b, "into sizes that do not divide those of the input");
+        if (!sp_aten_known(x->meta, first + i, &size) || to[i] < 1)
+            return sp_aten_refuse(b, "of a size that is not fixed, into more than one");
+        even &= size % to[i] == 0;
         w.kernel[i] = size / to[i];
+        sizes[i][0] = size, sizes[i][1] = to[i];
     }
-    return sp_aten_node(b, b->row->op,
-                        SP_ATTRS(SP_INTS("kernel_shape", w.n, w.kernel), SP_INTS("strides", w.n, w.kernel)),
-                        1, (sp_value *[]){x->v});
+    if (even)
+        return sp_aten_node(
+            b, b->row->op,
+            SP_ATTRS(SP_INTS("kernel_shape", w.n, w.kernel), SP_INTS("strides", w.n, w.kernel)), 1,
+            (sp_value *[]){x->v});
+    sp_value *v = x->v;
+    for (int i = 0; i < w.n; i++)
+        if (sizes[i][0] != sizes[i][1]) v = uneven(b, v, x->rank, first + i, sizes[i]);
+    return v;
 }
 
 /* ------------------------------------------------------------------ images */

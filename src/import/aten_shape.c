@@ -1,4 +1,4 @@
-/* aten_shape.c: builders of what moves or makes elements and computes none: views, pieces, indices, new tensors, sizes. */
+/* aten_shape.c: builders of what moves or makes elements and computes none: views, pieces, new tensors, sizes. */
 #include "import/aten.h"
 #include <string.h>
 
@@ -18,7 +18,7 @@ BUILD(dropout)
 {
     if (sp_aten_yes(b, "train", true) && sp_aten_number(b, "p", 0) != 0)
         return sp_aten_refuse(b, "it drops at random, as in training; export module.eval()");
-    return sp_aten_tensor(b, "input")->v;
+    return sp_aten_tensor(b, sp_aten_arg(b, "self") ? "self" : "input")->v; /* dropout_ calls it self */
 }
 
 BUILD(cast)
@@ -367,95 +367,6 @@ BUILD(triangle)
     const bool upper = strstr(b->row->overload, "triu") != NULL;
     return OP_WITH(b, Trilu, SP_ATTRS(SP_INT("upper", upper)), sp_aten_tensor(b, "self")->v,
                    sp_aten_number_of(b, SPARTA_I64, (double)sp_aten_int(b, "diagonal", 0)));
-}
-
-/* ------------------------------------------------------------------ indices */
-
-BUILD(index_select)
-{
-    const sp_pt2_value *x = sp_aten_tensor(b, "self");
-    const int64_t axis = sp_aten_axis(b, "dim", 0, x->rank);
-    return OP_WITH(b, Gather, SP_ATTRS(SP_INT("axis", axis)), x->v, sp_aten_tensor(b, "index")->v);
-}
-
-BUILD(gather)
-{
-    const sp_pt2_value *x = sp_aten_tensor(b, "self");
-    const int64_t axis = sp_aten_axis(b, "dim", 0, x->rank);
-    return OP_WITH(b, GatherElements, SP_ATTRS(SP_INT("axis", axis)), x->v, sp_aten_tensor(b, "index")->v);
-}
-
-/* Several indices: they repeat into one shape, and what they point at is looked up as one, GatherND over the axes that have one, which
- * are put in front. */
-typedef struct indexing {
-    int n, rank;           /* of the indices: how many, and their dims when they are as one */
-    int axis[SPARTA_RANK]; /* that they are of */
-    sp_value *v[SPARTA_RANK];
-} indexing;
-
-/* All of one shape: the sum of what is zero everywhere else has it. */
-static sp_value *common_shape(sp_aten *b, const indexing *x)
-{
-    sp_value *sum = x->v[0];
-    for (int i = 1; i < x->n; i++) sum = OP(b, Add, sum, x->v[i]);
-    return OP(b, Shape, sum);
-}
-
-/* perm that puts the indexed axes in front; back: the one that puts the `rank` dims of the indices where the first of the axes was. */
-static bool to_front(const indexing *x, int rank, int64_t *perm)
-{
-    int n = 0;
-    bool moved = false;
-    for (int i = 0; i < x->n; i++) perm[n++] = x->axis[i];
-    for (int d = 0; d < rank; d++) {
-        bool taken = false;
-        for (int i = 0; i < x->n; i++) taken |= x->axis[i] == d;
-        if (!taken) perm[n++] = d;
-    }
-    for (int d = 0; d < rank; d++) moved |= perm[d] != d;
-    return moved;
-}
-
-static sp_value *back_between(sp_aten *b, const indexing *x, sp_value *y, int rest)
-{
-    const int first = x->axis[0], rank = x->rank + rest;
-    int64_t perm[SPARTA_RANK];
-    if (x->axis[x->n - 1] - first != x->n - 1 || !first) return y; /* PyTorch puts them in front */
-    if (rank > SPARTA_RANK) return sp_aten_refuse(b, "more than %d dims", SPARTA_RANK);
-    for (int d = 0; d < rank; d++) perm[d] = d < first ? x->rank + d : d < first + x->rank ? d - first : d;
-    return permuted(b, y, rank, perm);
-}
-
-static sp_value *look_up(sp_aten *b, const sp_pt2_value *x, indexing *by)
-{
-    int64_t perm[SPARTA_RANK];
-    sp_value *from = x->v, *shape = common_shape(b, by);
-    for (int i = 0; i < by->n; i++)
-        by->v[i] = OP(b, Unsqueeze, OP(b, Expand, by->v[i], shape), number(b, -1));
-    sp_value *all = sp_aten_node(b, SP_OP_Concat, SP_ATTRS(SP_INT("axis", -1)), by->n, by->v);
-    if (to_front(by, x->rank, perm)) from = permuted(b, from, x->rank, perm);
-    return back_between(b, by, OP(b, GatherND, from, all), x->rank - by->n);
-}
-
-BUILD(index)
-{
-    const sp_pt2_value *x = sp_aten_tensor(b, "self");
-    indexing by = {0};
-    int n;
-    const sp_pt2_value **list = sp_aten_tensors(b, "indices", &n);
-    if (!list || n > x->rank) return sp_aten_refuse(b, "more indices than dims");
-    for (int i = 0; i < n; i++) {
-        if (!list[i]) continue;
-        if (list[i]->dtype == SPARTA_BOOL || list[i]->dtype == SPARTA_U8)
-            return sp_aten_refuse(
-                b, "a mask as an index: how many elements there are would be known only as it runs");
-        by.axis[by.n] = i;
-        by.v[by.n++] = sp_aten_cast(b, list[i]->v, list[i]->dtype, SPARTA_I64);
-        by.rank = SP_MAX(by.rank, list[i]->rank);
-    }
-    if (!by.n) return x->v;
-    if (by.n == 1) return OP_WITH(b, Gather, SP_ATTRS(SP_INT("axis", by.axis[0])), x->v, by.v[0]);
-    return look_up(b, x, &by);
 }
 
 /* ------------------------------------------------------------------ new tensors */

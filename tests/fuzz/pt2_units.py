@@ -53,7 +53,7 @@ def variants(overload, types, *arguments):
 # ------------------------------------------------------------------ element by element
 family("relu.default tanh.default sigmoid.default erf.default exp.default abs.default neg.default sin.default cos.default floor.default ceil.default round.default "
        "sign.default mish.default hardswish.default selu.default square.default silu.default gelu.default leaky_relu.default elu.default softplus.default "
-       "hardsigmoid.default relu6.default hardtanh.default reciprocal.default", "self=x", SAME)  # fmt: skip
+       "hardsigmoid.default relu6.default hardtanh.default reciprocal.default atan.default log_sigmoid.default", "self=x", SAME)  # fmt: skip
 family("log.default sqrt.default rsqrt.default", "self=r1", SAME, f"r1 = abs.default self=x : {SAME}; ")
 family("logical_not.default bitwise_not.default", "self=m", "bool[b,8]")
 family("isnan.default isinf.default", "self=x", "bool[b,8]")
@@ -66,6 +66,12 @@ variants("clamp.default", SAME, "self=x min=-0.5 max=0.5", "self=x min=0", "self
 unit("clamp.Tensor", f"r0 = clamp.Tensor self=x min=y max=none : {SAME}")
 unit("clamp_min.default", f"r0 = clamp_min.default self=x min=0.0 : {SAME}")
 unit("clamp_max.default", f"r0 = clamp_max.default self=x max=0.25 : {SAME}")
+unit("threshold.default", f"r0 = threshold.default self=x threshold=0.25 value=-2.0 : {SAME}")
+unit("prelu.default", "r0 = prelu.default self=img weight=n : f32[2,4,6,6]")
+unit("prelu-one", f"r0 = prelu.default self=x weight=g : {SAME}")
+unit("_prelu_kernel.default", f"r0 = _prelu_kernel.default self=x weight=e : {SAME}")
+unit("glu.default", "r0 = glu.default self=x dim=-1 : f32[b,4]")
+unit("glu-channels", "r0 = glu.default self=img dim=1 : f32[2,2,6,6]")
 unit("relu-f16", "r0 = relu.default self=h : f16[b,8]")
 unit("tanh-f64", "r0 = tanh.default self=d : f64[b,8]")
 unit("neg-i64", "r0 = neg.default self=i : i64[b,8]")
@@ -119,6 +125,13 @@ variants("amin.default", ["f32[b]"], "self=x dim=[1]")
 unit("linalg_vector_norm.default", "r0 = linalg_vector_norm.default self=x ord=2.0 dim=[-1] keepdim=true : f32[b,1]")
 unit("linalg_vector_norm-1", "r0 = linalg_vector_norm.default self=x ord=1.0 dim=[1] : f32[b]")
 unit("norm.ScalarOpt_dim", "r0 = norm.ScalarOpt_dim self=x p=2 dim=[1] keepdim=true : f32[b,1]")
+family("var.default std.default", "self=x unbiased=true", "f32[]")
+family("var.dim std.dim", "self=x dim=[1] unbiased=false keepdim=true", "f32[b,1]")
+family("var.correction std.correction", "self=t dim=[1,2] correction=1", "f32[b]")
+unit("var_mean.dim", "r0, r1 = var_mean.dim self=x dim=[1] unbiased=true : f32[b], f32[b]")
+unit("var_mean.correction", "r0, r1 = var_mean.correction self=img dim=[2,3] correction=0.0 keepdim=true : f32[2,4,1,1], f32[2,4,1,1]")
+unit("histc.default", "r0 = histc.default self=x bins=5 min=-1.0 max=1.0 : f32[5]")
+unit("histc-of-data", "r0 = histc.default self=x bins=3 : f32[3]")
 for op in "max min".split():
     unit(f"{op}.dim", f"r0, r1 = {op}.dim self=x dim=1 keepdim=false : f32[b], i64[b]")
     unit(f"arg{op}.default", f"r0 = arg{op}.default self=x dim=-1 keepdim=false : i64[b]")
@@ -126,6 +139,9 @@ for op in "max min".split():
 unit("max.dim-keep", "r0, r1 = max.dim self=t dim=-2 keepdim=true : f32[b,1,8], i64[b,1,8]")
 unit("topk.default", "r0, r1 = topk.default self=x k=3 dim=-1 largest=true sorted=true : f32[b,3], i64[b,3]")
 unit("topk.default-least", "r0, r1 = topk.default self=t k=2 dim=1 largest=false : f32[b,2,8], i64[b,2,8]")
+for op in "sort.default", "sort.stable":
+    unit(op, f"r0, r1 = {op} self=x dim=1 descending=true : {SAME}, i64[b,8]")
+    unit("arg" + op, f"r0 = arg{op} self=t dim=-2 : i64[b,4,8]")
 unit("cumsum.default", f"r0 = cumsum.default self=x dim=1 : {SAME}")
 unit("cumsum-i64", "r1 = to.dtype self=m dtype=i64 : i64[b,8]; r0 = cumsum.default self=r1 dim=-1 : i64[b,8]")
 family("softmax.int log_softmax.int", "self=x dim=-1", SAME)
@@ -194,6 +210,9 @@ unit("avg_pool2d.default", "r0 = avg_pool2d.default self=img kernel_size=[3,3] s
 unit("adaptive_avg_pool1d.default", "r0 = adaptive_avg_pool1d.default self=sig output_size=[3] : f32[2,4,3]")
 family("adaptive_avg_pool2d.default _adaptive_avg_pool2d.default adaptive_max_pool2d.default", "self=img output_size=[1,1]", "f32[2,4,1,1]")
 unit("adaptive_avg_pool2d-3", "r0 = adaptive_avg_pool2d.default self=img output_size=[3,2] : f32[2,4,3,2]")
+unit("adaptive_avg_pool2d-uneven", "r0 = adaptive_avg_pool2d.default self=img output_size=[4,3] : f32[2,4,4,3]")
+unit("adaptive_max_pool2d-uneven", "r0 = adaptive_max_pool2d.default self=img output_size=[6,5] : f32[2,4,6,5]")
+unit("adaptive_avg_pool1d-uneven", "r0 = adaptive_avg_pool1d.default self=sig output_size=[4] : f32[2,4,4]")
 unit("upsample_nearest2d.vec", "r0 = upsample_nearest2d.vec input=img output_size=none scale_factors=[2.0,2.0] : f32[2,4,12,12]")
 unit("upsample_nearest2d-size", "r0 = upsample_nearest2d.vec input=img output_size=[9,7] scale_factors=none : f32[2,4,9,7]")
 unit("upsample_bilinear2d.vec", "r0 = upsample_bilinear2d.vec input=img output_size=none align_corners=false scale_factors=[1.5,2.0] : f32[2,4,9,12]")
@@ -201,6 +220,21 @@ unit("upsample_bilinear2d-corners", "r0 = upsample_bilinear2d.vec input=img outp
 unit("pixel_shuffle.default", "r0 = pixel_shuffle.default self=img upscale_factor=2 : f32[2,1,12,12]")
 unit("embedding.default", "r0 = embedding.default weight=words indices=j : f32[b,3,8]")
 unit("embedding-sum", "r1 = embedding.default weight=words indices=j padding_idx=0 : f32[b,3,8]; r0 = sum.dim_IntList self=r1 dim=[1] : f32[b,8]")
+
+AT = "r9 = zeros_like.default self=j dtype=i64 : i64[b,3]; r8 = add.Tensor self=r9 other=2 : i64[b,3]; "  # ids that are there
+FLAT = AT + "r7 = flatten.using_ints self=r8 : i64[b*3]; "
+OFFSETS = "r6 = sym_numel.default self=r7 : size; r5 = arange.start_step start=0 end=r6 step=3 : i64[b]; "
+BAG = "embedding_bag.padding_idx weight=words indices=r7 offsets={} scale_grad_by_freq=false mode={} sparse=false per_sample_weights=none include_last_offset={} padding_idx={}"
+for mode in range(3):
+    unit(f"embedding_bag-{mode}", f"{FLAT}{OFFSETS}r0, _1, _2, _3 = {BAG.format('r5', mode, 'false', 'none')} : f32[b,8], i64[0], i64[b], i64[b]")
+unit("embedding_bag.padding_idx", f"{FLAT}{OFFSETS}r0, _1, _2, _3 = {BAG.format('r5', 1, 'false', 2)} : f32[b,8], i64[0], i64[b], i64[b]")
+unit("embedding_bag-last", f"{FLAT}r4 = arange.start_step start=0 end=2 step=1 : i64[2]; r0, _1, _2, _3 = {BAG.format('r4', 1, 'true', 'none')} : f32[1,8], i64[0], i64[1], i64[1]")
+unit("embedding_bag.default", f"{FLAT}{OFFSETS}r0, _1, _2, _3 = embedding_bag.default weight=words indices=r7 offsets=r5 : f32[b,8], i64[0], i64[b], i64[b]")
+unit("_weight_norm.default", "r1 = _weight_norm.default v=w g=g dim=1 : f32[4,8]; r0 = linear.default input=x weight=r1 : f32[b,4]")
+unit("_weight_norm-whole", f"r0 = _weight_norm.default v=x g=z dim=-1 : {SAME}")
+unit("_weight_norm_interface.default", f"r0, r1 = _weight_norm_interface.default v=x g=e dim=0 : {SAME}, f32[b,1]")
+unit("im2col.default", "r0 = im2col.default self=img kernel_size=[3,3] dilation=[1,1] padding=[0,0] stride=[1,1] : f32[2,36,16]")
+unit("im2col-wide", "r0 = im2col.default self=img kernel_size=[2,3] dilation=[2,1] padding=[1,2] stride=[2,1] : f32[2,24,24]")
 
 # ------------------------------------------------------------------ views
 family("alias.default detach.default detach_.default contiguous.default clone.default lift_fresh_copy.default", "self=x", SAME)
@@ -271,13 +305,21 @@ unit("diff-prepend", "r0 = diff.default self=x n=1 dim=-1 prepend=e : f32[b,8]")
 family("tril.default triu.default", "self=sq", "f32[4,4]")
 unit("triu-1", "r0 = triu.default self=t diagonal=1 : f32[b,4,8]")
 unit("tril-minus", "r0 = tril.default self=t diagonal=-2 : f32[b,4,8]")
-ZERO = "r9 = zeros_like.default self=j dtype=i64 : i64[b,3]; r8 = add.Tensor self=r9 other=2 : i64[b,3]; "  # ids that are there
-unit("index.Tensor", ZERO + "r0 = index.Tensor self=words indices=[r8] : f32[b,3,8]")
-unit("index-two", ZERO + "r0 = index.Tensor self=words indices=[r8,r9] : f32[b,3]")
-unit("index-second", ZERO + "r0 = index.Tensor self=up indices=[none,r8] : f32[16,b,3]")
-unit("index-image", ZERO + "r0 = index.Tensor self=img indices=[none,none,r8,r9] : f32[2,4,b,3]")
+unit("unfold.default", "r0 = unfold.default self=x dimension=1 size=3 step=2 : f32[b,3,3]")
+unit("unfold-middle", "r0 = unfold.default self=t dimension=1 size=2 step=1 : f32[b,3,8,2]")
+unit("index.Tensor", AT + "r0 = index.Tensor self=words indices=[r8] : f32[b,3,8]")
+unit("index-two", AT + "r0 = index.Tensor self=words indices=[r8,r9] : f32[b,3]")
+unit("index-second", AT + "r0 = index.Tensor self=up indices=[none,r8] : f32[16,b,3]")
+unit("index-image", AT + "r0 = index.Tensor self=img indices=[none,none,r8,r9] : f32[2,4,b,3]")
 unit("index_select.default", "r9 = arange.start start=1 end=5 dtype=i64 : i64[4]; r0 = index_select.default self=x dim=1 index=r9 : f32[b,4]")
-unit("gather.default", ZERO + "r0 = gather.default self=x dim=1 index=r8 : f32[b,3]")
+unit("gather.default", AT + "r0 = gather.default self=x dim=1 index=r8 : f32[b,3]")
+unit("scatter.src", AT + f"r0 = scatter.src self=x dim=1 index=r8 src=y : {SAME}")
+unit("scatter.value", AT + f"r0 = scatter.value self=x dim=-1 index=r8 value=7.0 : {SAME}")
+unit("scatter_add.default", AT + f"r0 = scatter_add.default self=x dim=1 index=r8 src=y : {SAME}")
+unit("index_put.default", AT + "r0 = index_put.default self=up indices=[r8] values=z accumulate=true : f32[16,8]")
+unit("index_put-second", AT + f"r1 = exp.default self=x : {SAME}; r0 = index_put.default self=r1 indices=[none,r8] values=z : {SAME}")
+unit("index_put-apart", AT + "r0 = index_put.default self=img indices=[r9,none,r8] values=z : f32[2,4,6,6]")
+unit("index_put-mask", f"r0 = index_put.default self=x indices=[m] values=z : {SAME}")
 
 # ------------------------------------------------------------------ new tensors
 unit("arange.default", "r1 = arange.default end=8 dtype=f32 : f32[8]; r0 = mul.Tensor self=x other=r1 : f32[b,8]")

@@ -25,7 +25,7 @@
     }
 
 /* clang-format off */
-UNARY("Abs"), UNARY("Sqrt"), UNARY("Reciprocal"), UNARY("Exp"), UNARY("Log"), UNARY("Erf"), UNARY("Tanh"), UNARY("Sigmoid"),
+UNARY("Abs"), UNARY("Sqrt"), UNARY("Reciprocal"), UNARY("Exp"), UNARY("Log"), UNARY("Erf"), UNARY("Tanh"), UNARY("Atan"), UNARY("Sigmoid"),
 UNARY("Relu"), UNARY("Gelu"), UNARY("Floor"), UNARY("Ceil"), UNARY("Sin"), UNARY("Cos"), UNARY("IsNaN"), UNARY("IsInf"), UNARY("Neg"),
 {G "input x: bool[3,4]\nnode y: ? = Not(x)" END, FUN, 2, 2},
 {X34 "node y: ? = Cast(x) {to=7}" END, FUN, 2, 2},

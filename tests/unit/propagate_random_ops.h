@@ -657,6 +657,7 @@ static const draw_row *draw_table(int *n)
         {"Log", 1, make_positive},
         {"Erf", 1, make_unary},
         {"Tanh", 2, make_unary},
+        {"Atan", 2, make_unary},
         {"Sigmoid", 2, make_unary},
         {"Relu", 8, make_unary},
         {"Gelu", 2, make_unary},
