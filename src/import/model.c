@@ -156,6 +156,7 @@ static sparta_status read_graph(sp_importer *im, sp_bytes graph)
     SP_TRY(each(im, graph, GRAPH_OUTPUT, add_output));
     if (!im->g->n_outputs) return sp_fail(im->cx, SPARTA_E_FORMAT, "the graph has no outputs");
     SP_TRY(sp_graph_sort(im->g));
+    SP_TRY(sp_onnx_name_layers(im));
     return sp_graph_verify(im->g);
 }
 

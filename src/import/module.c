@@ -5,12 +5,17 @@
  *                                 /layers/layers.0/MatMul                   ->  layers.0     (a list repeats its name)
  *     newer   metadata            pkg.torch.onnx.name_scopes:
  *                                 ['', 'h.0', 'h.0.query', 'linear']        ->  h.0.query
+ *     either  a product's weight  h.0.query.weight                          ->  h.0.query
+ *             or bias             h.0.query.bias, where tools took the metadata away
  *
- * What does not look so is no error: the node then is part of no module that is known. */
+ * What does not look so is no error: the node then is part of no module that is known. A product whose own name is a number's (node_MatMul_83)
+ * is called as its module, which is how programs of torch.export have it. */
 #include "import/onnx.h"
 #include <string.h>
 
 #define SCOPES "pkg.torch.onnx.name_scopes"
+
+enum { LONGEST = 1000 }; /* path of a module */
 
 /* The last but one of the quoted words: the last is the call inside the module. */
 static sparta_status last_scope(sp_importer *im, const char *list, const char **out)
@@ -25,7 +30,8 @@ static sparta_status last_scope(sp_importer *im, const char *list, const char **
         length = (size_t)(end - word);
     }
     if (!before || !length_before) return SPARTA_OK;
-    const char *module = sp_arena_printf(im->scratch, "%.*s", (int)SP_MIN(length_before, 1000), before);
+    const char *module =
+        sp_arena_printf(im->scratch, "%.*s", (int)SP_MIN(length_before, (size_t)LONGEST), before);
     SP_NEED(im->cx, module);
     *out = module;
     return SPARTA_OK;
@@ -72,5 +78,51 @@ sparta_status sp_onnx_module_of_name(sp_importer *im, const char *name, const ch
     }
     *to = 0;
     if (to > path) *out = path;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ layers */
+
+/* "h.0.query.weight" -> "h.0.query", of a constant or of one that is transposed. Anything else leaves *out. */
+static sparta_status owner(sp_graph *g, const sp_value *v, const char *tail, const char **out)
+{
+    if (v && v->producer && v->producer->op == SP_OP_Transpose) v = v->producer->in[0];
+    const char *name = v && v->constant ? v->name : "";
+    const size_t n = strlen(name), end = strlen(tail);
+    if (*out || n <= end || n - end > LONGEST || strcmp(name + n - end, tail) != 0) return SPARTA_OK;
+    *out = sp_arena_bytes(g->arena, name, n - end);
+    SP_NEED(g->cx, *out);
+    return SPARTA_OK;
+}
+
+/* The module that a product's parameters are of: its own, or the bias that is added to it. */
+static sparta_status owner_of(sp_graph *g, const sp_users *u, const sp_node *n, const char **out)
+{
+    *out = NULL;
+    if (n->n_in > 1) SP_TRY(owner(g, n->in[1], ".weight", out));
+    if (n->n_in > 2) SP_TRY(owner(g, n->in[2], ".bias", out));
+    const bool weight = n->op == SP_OP_MatMul && n->in[1] && n->in[1]->constant;
+    const int id = n->out[0]->id;
+    for (int i = u->first[id]; i < u->first[id + 1] && weight; i++) {
+        const sp_node *add = g->node[u->user[i]];
+        if (add->op == SP_OP_Add) SP_TRY(owner(g, add->in[add->in[0] == n->out[0]], ".bias", out));
+    }
+    return SPARTA_OK;
+}
+
+sparta_status sp_onnx_name_layers(sp_importer *im)
+{
+    sp_graph *g = im->g;
+    sp_users u;
+    SP_TRY(sp_graph_users(g, im->keep, &u));
+    for (int i = 0; i < g->n_nodes; i++) {
+        sp_node *n = g->node[i];
+        if (!SP_OP_AMONG(n->op, SP_OP_MatMul, SP_OP_Gemm, SP_OP_Conv, SP_OP_ConvTranspose, SP_OP_Einsum,
+                         SP_OP_OnnxAttention) ||
+            strpbrk(n->name, "./"))
+            continue;
+        if (!n->module) SP_TRY(owner_of(g, &u, n, &n->module));
+        if (n->module) n->name = n->module;
+    }
     return SPARTA_OK;
 }

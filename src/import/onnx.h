@@ -148,6 +148,8 @@ sparta_status sp_onnx_read_attribute(sp_importer *im, sp_bytes bytes, sp_attr *o
  * the older one writes it. *out stays as it is where neither says one. */
 sparta_status sp_onnx_read_scopes(sp_importer *im, sp_bytes entry, const char **out) SP_MUST;
 sparta_status sp_onnx_module_of_name(sp_importer *im, const char *name, const char **out) SP_MUST;
+/* Gives products whose names are numbers' those of their modules. */
+sparta_status sp_onnx_name_layers(sp_importer *im) SP_MUST;
 
 /* node.c: first every output gets its value (nodes may stand in any order), then the nodes are made. */
 sparta_status sp_onnx_declare_node(sp_importer *im, sp_bytes bytes) SP_MUST;

@@ -266,9 +266,7 @@ static sparta_status prune_weight(job *j, const sp_schedule_match *m, sp_prune_r
 static bool kept(const job *j, const sp_schedule_match *m)
 {
     for (int i = 0; i < j->r->n_keep; i++)
-        if (sp_glob(j->r->keep[i], name_of(m->value)) || sp_glob(j->r->keep[i], m->value->name) ||
-            sp_glob(j->r->keep[i], m->node->name))
-            return true;
+        if (sp_schedule_is_called(j->r->keep[i], m->value, m->node)) return true;
     return false;
 }
 
@@ -277,9 +275,7 @@ static sparta_status check_keep(const job *j)
     for (int i = 0; i < j->r->n_keep; i++) {
         bool any = false;
         for (int k = 0; k < j->n && !any; k++)
-            any = sp_glob(j->r->keep[i], name_of(j->match[k].value)) ||
-                  sp_glob(j->r->keep[i], j->match[k].value->name) ||
-                  sp_glob(j->r->keep[i], j->match[k].node->name);
+            any = sp_schedule_is_called(j->r->keep[i], j->match[k].value, j->match[k].node);
         for (int k = 0; k < j->out.n_left && !any; k++) /* it is left in any case */
             any =
                 sp_glob(j->r->keep[i], j->out.left[k].weight) || sp_glob(j->r->keep[i], j->out.left[k].layer);
@@ -291,6 +287,15 @@ static sparta_status check_keep(const job *j)
     return SPARTA_OK;
 }
 
+/* As people know it: an exporter that transposes a weight calls it val_50, and its module says more. */
+static const char *known_as(job *j, const sp_schedule_match *m)
+{
+    const char *own = name_of(m->value);
+    return strpbrk(own, "./") || !m->node->module
+               ? own
+               : sp_arena_printf(j->g->arena, "%s.weight", m->node->module);
+}
+
 static sparta_status list(job *j)
 {
     j->out.row = sp_arena_array(j->g->arena, (size_t)j->n + 1, sizeof *j->out.row);
@@ -299,7 +304,8 @@ static sparta_status list(job *j)
         sp_prune_row *row = &j->out.row[i];
         const sp_schedule_match *m = &j->match[i];
         *row = (sp_prune_row){
-            .weight = name_of(m->value), .layer = m->node->name, .density = 1, .norm_kept = 1, .error = NAN};
+            .weight = known_as(j, m), .layer = m->node->name, .density = 1, .norm_kept = 1, .error = NAN};
+        SP_NEED(j->cx, row->weight);
         shape_of(m, &row->n, &row->k);
         row->why = kept(j, m)                                          ? "kept, as asked for"
                    : !spec_of(j, i)                                    ? "dense is enough"

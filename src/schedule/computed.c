@@ -77,10 +77,12 @@ static bool leaves(const sp_graph *g, const sp_node *n)
     return true;
 }
 
-/* Is it the node that a path names, or one at the edge of the module that it names? */
+/* Is it the node that a path names, or one at the edge of the module that it names? A product that is called as its module means the module,
+ * behind its bias. */
 static bool is_named(const finder *f, const sp_node *n, const char *path, bool input)
 {
-    if (sp_glob(path, n->name)) return true;
+    const bool module = n->module && !strcmp(n->name, n->module);
+    if (!module && sp_glob(path, n->name)) return true;
     if (!n->module || !sp_glob(path, n->module)) return false;
     return input ? !in_module(n->in[0]->producer, n->module) : leaves(f->g, n);
 }

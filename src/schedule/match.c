@@ -22,6 +22,8 @@ typedef struct finder {
     sp_schedule_match *weight;
 } finder;
 
+enum { PATH = 1100 }; /* of a module, as far as it is read, and ".weight" */
+
 static const char *name_of(const sp_value *v)
 {
     return v->origin ? v->origin : v->name;
@@ -176,9 +178,18 @@ sparta_status sp_schedule_say(const sparta_schedule *s, const char *name, const 
     return SPARTA_OK;
 }
 
+bool sp_schedule_is_called(const char *glob, const sp_value *w, const sp_node *user)
+{
+    char parameter[PATH];
+    if (sp_glob(glob, w->name) || sp_glob(glob, name_of(w)) || sp_glob(glob, user->name)) return true;
+    if (!user->module) return false;
+    const int n = snprintf(parameter, sizeof parameter, "%s.weight", user->module);
+    return sp_glob(glob, user->module) || (n < (int)sizeof parameter && sp_glob(glob, parameter));
+}
+
 bool sp_schedule_names_weight(const sparta_schedule_rule *rule, const sp_value *w, const sp_node *user)
 {
-    return sp_glob(rule->glob, w->name) || sp_glob(rule->glob, name_of(w)) || sp_glob(rule->glob, user->name);
+    return sp_schedule_is_called(rule->glob, w, user);
 }
 
 static sparta_status apply(const finder *f, const sparta_schedule_rule *rule)

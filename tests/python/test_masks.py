@@ -160,6 +160,22 @@ def check_schedule(folder):
     must("verify", os.path.join(folder, "m.sparta"), "--against", pruned)
 
 
+def check_names(folder, model, keep):
+    """Weights and layers have the paths of their modules in files of both exporters, here without metadata; --keep and schedules take them."""
+    shown = []
+    for exporter in ("dynamo", "script"):
+        path = os.path.join(FIXTURES, model.replace("*", exporter) + ".onnx")
+        rows = json.loads(must("prune", path, "--pattern", "1x1:0.5", "--keep", keep, "--json", "-o", os.path.join(folder, "names.onnx")).out)["layers"]
+        need([r["name"] for r in rows if r["left"].startswith("kept")] == [keep + ".weight"], rows)
+        shown.append({r["name"] for r in rows if r["density"] is not None})
+        with open(os.path.join(folder, "names.schedule"), "w") as f:
+            f.write(f'tensor "{keep}" {{\n    sparsify magnitude(1x1, 0.5)\n}}\n')
+        layers = json.loads(must("inspect", path, "--schedule", f.name, "--json").out)["layers"]
+        need(sum(r["density"] is not None and r["density"] < 1 for r in layers) == 1, layers)
+        need(not any(r["op"] == "Linear" and r["name"].startswith("node_") for r in layers), layers)
+    need(shown[0] == shown[1] and all(n.endswith(".weight") for n in shown[0]), shown)
+
+
 def tesa_of(masks):
     """The same masks as attributes: rows or columns that are alike are kept once."""
     arrays = {}
@@ -219,6 +235,8 @@ def main():
     tests.check("metadata of the newer exporter", check_metadata, tests.work, False)
     tests.check("Conv1D", check_metadata, tests.work, True)
     tests.check("a schedule's mask", check_schedule, tests.work)
+    for model, keep in (("bert-*-sdpa", "bert.encoder.layer.0.attention.self.query"), ("mlp-*", "layers.2"), ("dlrm-*", "bot_l.0"), ("vit-*", "layers.1.fc2")):
+        tests.check(f"names in {model}", check_names, tests.work, model, keep)
     tests.check("one module, two weights", check_refused, tests.work, ["['', 'a', 'linear']"] * 3, "a.weight", "several weights")
     tests.check("a module that is not there", check_refused, tests.work, ["['', 'query', 'linear']"] * 3, "qeury.weight",
                 "did you mean 'query.weight'?")

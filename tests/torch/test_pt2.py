@@ -329,6 +329,71 @@ def names():
     need(sparta.compile(path, schedule=s, **QUICK).layers[-1]["density"] <= 0.6, "schedules by the names of parameters")
 
 
+class Attentive(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.dense = (nn.Linear(32, 32) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (4, 8)).transpose(1, 2) for f in (self.query, self.key, self.value))
+        return self.dense(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.up, self.down = Attentive(), nn.Linear(32, 48, bias=False), nn.Linear(48, 32)
+
+    def forward(self, x):
+        x = x + self.attention(x)
+        return x + self.down(self.up(x).relu())
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.ModuleList(Layer() for _ in range(2))
+
+    def forward(self, x):
+        for layer in self.layer:
+            x = layer(x)
+        return x
+
+
+class Known(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.lm_head = Encoder(), nn.Linear(32, 60, bias=False)
+
+    def forward(self, x):
+        return self.lm_head(self.encoder(x))
+
+
+def known_names():
+    """Layers and weights have the names of their modules, whichever exporter wrote the file, and --keep and schedules take them."""
+    module, x, work = Known().eval(), torch.randn(2, 5, 32), tests.work.name
+    files = [save("known", module, (x,), ({0: BATCH},))]
+    for dynamo in (True, False):
+        files.append(os.path.join(work, f"known{dynamo}.onnx"))
+        torch.onnx.export(module, (x,), files[-1], dynamo=dynamo, verbose=False, input_names=["x"], **({"dynamic_shapes": {"x": {0: "batch"}}} if dynamo else {"dynamic_axes": {"x": {0: "batch"}}}))
+    weights = {n for n, w in module.named_parameters() if w.dim() == 2}
+    layers = [[row["name"] for row in json.loads(program("inspect", f, "--json").stdout)["layers"]] for f in files]
+    need(layers[0] == layers[1] and "lm_head" in layers[0] and "encoder.layer.1.up" in layers[0], f"{layers[0]} and {layers[1]}")
+    for f in files:
+        for keep in ("lm_head*", "lm_head", "lm_head.weight"):
+            told = program("prune", f, "--pattern", "1x1:0.5", "--keep", keep, "--json", "-o", os.path.join(work, "pruned.onnx"))
+            need(told.returncode == 0, f"{f} {keep}: {told.stderr}")
+            rows = json.loads(told.stdout)["layers"]
+            need({r["name"] for r in rows} == weights, f"{f}: {sorted(r['name'] for r in rows)}")
+            need([r["name"] for r in rows if r["left"]] == ["lm_head.weight"], f"{f} {keep}: {rows}")
+        with open(os.path.join(work, "known.sched"), "w") as s:
+            s.write('tensor "encoder.layer.*.up" { sparsify magnitude(1x1, 0.5) }\ntensor "lm_head*" { sparsify magnitude(1x1, 0.25) }\n')
+        told = program("inspect", f, "--schedule", os.path.join(work, "known.sched"), "--json")
+        need(told.returncode == 0, f"{f}: {told.stderr}")
+        half = [r["name"] for r in json.loads(told.stdout)["layers"] if abs((r["density"] or 1) - 0.5) < 0.01]
+        need(len(half) == 2 and all("up" in n for n in half), f"{f}: {half}")
+
+
 class Two(nn.Module):
     def __init__(self):
         super().__init__()
@@ -429,6 +494,6 @@ for network in ("mobilenet_v3_small", "efficientnet_b0", "mnasnet0_5"):
     tests.check(network, vision, network)
 for model in turn():
     tests.check(model, transformer, model)
-for name, function in {"names": names, "names of sizes": named_sizes, "verbs": verbs, "refusals": refusals, "hostile": hostile}.items():
+for name, function in {"names": names, "known names": known_names, "names of sizes": named_sizes, "verbs": verbs, "refusals": refusals, "hostile": hostile}.items():
     tests.check(name, function)
 sys.exit(tests.finish())
