@@ -1,6 +1,7 @@
 /* The driver: import, obey, infer, passes, choose, layout, pack, verify. */
 #include "compile/lower.h"
 #include "ops/ops.h"
+#include "run/run.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -410,6 +411,28 @@ static sparta_status pack_best(sparta_ctx *cx, const source *from, candidate two
     return s;
 }
 
+/* A note of the sizes that times were taken or estimated at, where nobody gave some; one that is run next is measured at sizes of its own. */
+static sparta_status note_sizes(sparta_ctx *cx, const source *from)
+{
+    const char *const *dims = from->request.options.dims;
+    sp_arena *arena = sp_arena_create(cx);
+    sp_bindings given = {0}, sizes;
+    int n = 0;
+    SP_NEED(cx, arena);
+    while (dims && dims[n]) n++;
+    given.name = sp_arena_array(arena, (size_t)n + 1, sizeof *given.name);
+    sparta_status s = given.name ? SPARTA_OK : sp_ctx_status(cx);
+    for (; given.n < n && s == SPARTA_OK; given.n++) {
+        ((const char **)given.name)[given.n] =
+            sp_arena_bytes(arena, dims[given.n], strcspn(dims[given.n], "="));
+        if (!given.name[given.n]) s = sp_ctx_status(cx);
+    }
+    if (s == SPARTA_OK) s = sp_compile_usual_sizes(cx, arena, from->model->graph, &sizes);
+    if (s == SPARTA_OK) sp_sizes_note(cx, &given, &sizes);
+    sp_arena_free(arena);
+    return s;
+}
+
 /* The same, checked. */
 static sparta_status compile_best(sparta_ctx *cx, const char *onnx, const source *from, candidate two[2],
                                   sparta_package **out)
@@ -422,6 +445,7 @@ static sparta_status compile_best(sparta_ctx *cx, const char *onnx, const source
     /* A file that changed meanwhile is why answers differ. */
     if ((s == SPARTA_OK || s == SPARTA_E_DIFFER) && sp_model_check(cx, from->model) != SPARTA_OK)
         s = SPARTA_E_IO;
+    if (s == SPARTA_OK && !from->request.runs_here) s = note_sizes(cx, from);
     if (s != SPARTA_OK) {
         sparta_package_close(p);
         return s;

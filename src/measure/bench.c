@@ -78,10 +78,10 @@ static bool profiles_both(const bench *s)
     return s->b.cx && !s->b.peer && s->r->profile;
 }
 
-static int64_t items(const sp_bindings *sizes)
+static int64_t items(const sp_graph *g, const sp_bindings *sizes)
 {
     for (int i = 0; i < sizes->n; i++)
-        if (!strncmp(sizes->name[i], "batch", 5)) return sizes->value[i];
+        if (sp_symbol_counts_items(g, sizes->name[i])) return sizes->value[i];
     return 1;
 }
 
@@ -97,7 +97,9 @@ static sparta_status fill_subject(bench *s, const char *name, const sp_runner *r
     out->best = times.best;
     out->runs = t->n;
     out->times = t->x;
-    out->items_per_s = each > 0 ? (double)items(r == &s->a ? &s->sizes : &s->sizes_b) / each : 0;
+    const sp_bindings *sizes = r == &s->a ? &s->sizes : &s->sizes_b;
+    const sp_graph *g = r->package ? r->package->plan : s->a.package->plan; /* a peer runs the same model */
+    out->items_per_s = each > 0 ? (double)items(g, sizes) / each : 0;
     out->memory = r->peer ? 0 : sp_session_memory(r->session) + sp_runner_bytes(r);
     return SPARTA_OK;
 }

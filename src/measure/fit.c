@@ -145,6 +145,7 @@ static sparta_status list_weights(fit *f)
     SP_TRY(sp_prune_weights(g, f->arena, &f->match, &f->n_matches));
     SP_TRY(sp_sizes_fill(f->cx, f->arena, g, &none, &f->out.sizes));
     SP_TRY(sp_sizes_some(f->cx, &f->out.sizes));
+    sp_sizes_note(f->cx, &none, &f->out.sizes);
     const size_t n = (size_t)f->n_matches, all = n * (size_t)f->n_candidates;
     f->row = sp_arena_array(f->arena, n + 1, sizeof *f->row);
     SP_NEED(f->cx, f->row);

@@ -31,10 +31,6 @@ sparta_status sp_sizes_fill(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, 
                             sp_bindings *out) SP_MUST;
 /* E_USAGE when a size is 0: such a run has an answer, an empty one, and nothing to compare or to time. */
 sparta_status sp_sizes_some(sparta_ctx *cx, const sp_bindings *sizes) SP_MUST;
-/* A note of those that were chosen and that nobody would guess: "height = 224, width = 224; options.dims changes it". */
-void sp_sizes_note(sparta_ctx *cx, const sp_bindings *given, const sp_bindings *sizes);
-/* "batch=1 sequence=128" */
-void sp_sizes_print(const sp_bindings *sizes, sp_text *out);
 /* The symbols of a graph's inputs, each once, in the order they appear. */
 sparta_status sp_graph_symbols(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, const char *const **out,
                                int *n) SP_MUST;

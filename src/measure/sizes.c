@@ -95,26 +95,6 @@ sparta_status sp_graph_symbols(sparta_ctx *cx, sp_arena *arena, const sp_graph *
     return SPARTA_OK;
 }
 
-void sp_sizes_print(const sp_bindings *sizes, sp_text *out)
-{
-    for (int i = 0; i < sizes->n; i++)
-        sp_text_printf(out, "%s%s=%lld", i ? " " : "", sizes->name[i], (long long)sizes->value[i]);
-}
-
-void sp_sizes_note(sparta_ctx *cx, const sp_bindings *given, const sp_bindings *sizes)
-{
-    sp_text t;
-    sp_text_init(&t, cx);
-    for (int i = 0; i < sizes->n; i++) {
-        bool chosen = sizes->value[i] > 1 && !strstr(sizes->name[i], "seq");
-        for (int k = 0; k < given->n && chosen; k++) chosen = strcmp(given->name[k], sizes->name[i]) != 0;
-        if (chosen)
-            sp_text_printf(&t, "%s%s = %lld", t.size ? ", " : "", sizes->name[i], (long long)sizes->value[i]);
-    }
-    if (t.size) sp_note(cx, "%s; options.dims changes it", sp_text_str(&t));
-    sp_text_free(&t);
-}
-
 /* The model has few symbols: name them all. */
 static sparta_status unknown_symbol(sparta_ctx *cx, const char *given, const char *const *name, int n)
 {
@@ -148,7 +128,7 @@ static sparta_status check_names(sparta_ctx *cx, const sp_graph *g, const sp_bin
 /* Sequences of 128, images of 224 by 224, 1 of everything else. */
 static int64_t usual(const sp_graph *g, const char *name)
 {
-    if (strstr(name, "seq")) return 128;
+    if (sp_symbol_counts_tokens(g, name)) return 128;
     return sp_symbol_is_image_side(g, name) ? 224 : 1;
 }
 

@@ -239,9 +239,9 @@ static sparta_status round_sizes(const sp_side *s, sp_arena *arena, const sp_ver
     for (int i = 0; i < filled.n; i++) {
         const char *name = filled.name[i];
         given[i] = is_given(r, name);
-        int64_t want = strstr(name, "batch") ? batch[round]
-                       : strstr(name, "seq") ? sequence[round]
-                                             : other[round];
+        int64_t want = sp_symbol_counts_items(s->graph, name)    ? batch[round]
+                       : sp_symbol_counts_tokens(s->graph, name) ? sequence[round]
+                                                                 : other[round];
         value[i] = given[i] ? filled.value[i] : SP_MIN(want, sp_symbol_bound(s->graph, name));
     }
     *out = (sp_bindings){filled.n, filled.name, value};
@@ -258,7 +258,7 @@ static void limit_cost(const sp_side *a, const sp_side *b, const sp_verify_reque
     if (a->session && b->session) return;
     const double cost = sp_ops_cost(b->cx, b->graph, sizes); /* a's is about the same */
     for (int i = 0; i < sizes->n && cost > most; i++)
-        if (strstr(sizes->name[i], "batch") && value[i] > 2 && !is_given(r, sizes->name[i]))
+        if (sp_symbol_counts_items(b->graph, sizes->name[i]) && value[i] > 2 && !is_given(r, sizes->name[i]))
             value[i] = SP_MAX(2, (int64_t)((double)value[i] * most / cost));
 }
 
@@ -296,6 +296,21 @@ static sparta_status keep_sizes(sparta_ctx *cx, sp_arena *arena, const sp_bindin
     return SPARTA_OK;
 }
 
+/* Of the rounds' sizes, where any was chosen: "sizes assumed: batch=1 sequence=65, batch=5 sequence=7; options.dims sequence=N". */
+static void note_sizes(const sp_side *s, const sp_verify_request *r, const sp_bindings *sizes,
+                       const sp_verify_result *out)
+{
+    const char *varies = NULL; /* the last: of a batch and a sequence, the sequence */
+    sp_text t;
+    for (int i = 0; i < sizes->n; i++)
+        if (!is_given(r, sizes->name[i])) varies = sizes->name[i];
+    if (!varies) return;
+    sp_text_init(&t, s->cx);
+    for (int i = 0; i < out->n_sizes; i++) sp_text_printf(&t, "%s%s", i ? ", " : "", out->sizes[i]);
+    sp_note(s->cx, "sizes assumed: %s; options.dims %s=N", sp_text_str(&t), varies);
+    sp_text_free(&t);
+}
+
 static sparta_status generated(sp_side *a, sp_side *b, const sp_verify_request *r, sp_arena *arena,
                                sp_verify_result *out)
 {
@@ -325,6 +340,7 @@ static sparta_status generated(sp_side *a, sp_side *b, const sp_verify_request *
                               out->sizes[out->n_sizes - 1]);
         SP_TRY(status);
     }
+    note_sizes(b, r, &before, out);
     return SPARTA_OK;
 }
 

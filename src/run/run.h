@@ -63,5 +63,13 @@ typedef struct sp_symbols {
 sparta_status sp_input_symbols(sparta_ctx *cx, const sp_graph *g, sp_symbols *out) SP_MUST;
 /* Height or width of an input (batch, 1 or 3 channels, height, width) that a convolution reads. */
 bool sp_symbol_is_image_side(const sp_graph *g, const char *symbol);
+/* What a symbol counts, by its name ("batch", "sequence") or else by where it stands in inputs: the items of a batch in front; tokens last in
+ * ids and masks and second in (batch, tokens, features). */
+bool sp_symbol_counts_items(const sp_graph *g, const char *symbol);
+bool sp_symbol_counts_tokens(const sp_graph *g, const char *symbol);
+/* "batch=1 sequence=128" */
+void sp_sizes_print(const sp_bindings *sizes, sp_text *out);
+/* A note of those that nobody gave: "sizes assumed: batch=1 sequence=128; options.dims sequence=N". */
+void sp_sizes_note(sparta_ctx *cx, const sp_bindings *given, const sp_bindings *sizes);
 
 #endif

@@ -189,3 +189,65 @@ bool sp_symbol_is_image_side(const sp_graph *g, const char *symbol)
     }
     return false;
 }
+
+/* ------------------------------------------------------------------ items and tokens */
+
+static bool is_place_of_tokens(const sp_value *v, int axis)
+{
+    if (axis < 1) return false;
+    return sp_dtype_is_float(v->dtype) ? axis == 1 && v->dims.rank == 3 : axis == v->dims.rank - 1;
+}
+
+/* Does it stand in front of an input, and where tokens stand in one? */
+static void places_of(const sp_graph *g, const char *symbol, bool *front, bool *tokens)
+{
+    const char *name;
+    *front = *tokens = false;
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int d = 0; d < g->input[i]->dims.rank; d++) {
+            if (!sp_expr_is_symbol(g->input[i]->dims.dim[d], &name) || strcmp(name, symbol) != 0) continue;
+            *front |= !d;
+            *tokens |= is_place_of_tokens(g->input[i], d);
+        }
+}
+
+bool sp_symbol_counts_items(const sp_graph *g, const char *symbol)
+{
+    bool front, tokens;
+    if (strstr(symbol, "batch")) return true;
+    places_of(g, symbol, &front, &tokens);
+    return front && !strstr(symbol, "seq");
+}
+
+bool sp_symbol_counts_tokens(const sp_graph *g, const char *symbol)
+{
+    bool front, tokens;
+    if (strstr(symbol, "seq")) return true;
+    places_of(g, symbol, &front, &tokens);
+    return tokens && !front;
+}
+
+/* ------------------------------------------------------------------ words */
+
+void sp_sizes_print(const sp_bindings *sizes, sp_text *out)
+{
+    for (int i = 0; i < sizes->n; i++)
+        sp_text_printf(out, "%s%s=%lld", i ? " " : "", sizes->name[i], (long long)sizes->value[i]);
+}
+
+void sp_sizes_note(sparta_ctx *cx, const sp_bindings *given, const sp_bindings *sizes)
+{
+    const char *varies = NULL; /* the largest: of a batch and a sequence, the sequence */
+    int64_t most = 0;
+    sp_text t;
+    sp_text_init(&t, cx);
+    for (int i = 0; i < sizes->n; i++) {
+        bool assumed = true;
+        for (int k = 0; k < given->n && assumed; k++) assumed = strcmp(given->name[k], sizes->name[i]) != 0;
+        if (!assumed) continue;
+        if (sizes->value[i] >= most) varies = sizes->name[i], most = sizes->value[i];
+        sp_text_printf(&t, "%s%s=%lld", t.size ? " " : "", sizes->name[i], (long long)sizes->value[i]);
+    }
+    if (varies) sp_note(cx, "sizes assumed: %s; options.dims %s=N", sp_text_str(&t), varies);
+    sp_text_free(&t);
+}

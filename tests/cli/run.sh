@@ -389,10 +389,10 @@ run 2 "run with a wrong range" run mlp.sparta --output-dir o5 --input x=random:1
 run 1 "run with a missing file" run mlp.sparta --output-dir o5 --input x=missing.npy
 run 1 "run with a file that is no array" run mlp.sparta --output-dir o5 --input x=text
 run 1 "run with an input of another type" run mlp.sparta --output-dir o5 --input x=o1/input_ids.npy; complains "input of another type"
-run 1 "run with ids out of the table" run bert.sparta --output-dir o5 --input input_ids=random:50:60 --input attention_mask=random --input token_type_ids=random
+run 1 "run with ids out of the table" run bert.sparta --output-dir o5 --dim batch=1 --dim sequence=8 --input input_ids=random:50:60 --input attention_mask=random --input token_type_ids=random
 complains "ids out of the table"
 gone o5 "no output of runs that failed"
-run 1 "run into a file" run mlp.sparta --output-dir text; complains "run into a file"
+run 1 "run into a file" run mlp.sparta --dim batch=1 --output-dir text; complains "run into a file"
 
 # ------------------------------------------------------------------ damaged packages
 size=$(wc -c < bert.sparta)

@@ -394,6 +394,30 @@ def known_names():
         need(len(half) == 2 and all("up" in n for n in half), f"{f}: {half}")
 
 
+def assumed_sizes():
+    """Bounds and names of sizes are kept; nobody said how many tokens there are: every verb that has to assume 128 says so, and says nothing where they are given."""
+    work, shapes = tests.work.name, {"x": {0: BATCH, 1: torch.export.Dim("tokens", min=2, max=512)}}
+    exported = torch.export.export(Known().eval(), (torch.randn(2, 5, 32),), dynamic_shapes=shapes)
+    path, package = os.path.join(work, "assumed.pt2"), os.path.join(work, "assumed.sparta")
+    given = ("--dim", "batch=2", "--dim", "tokens=9")
+    for names in ({}, {"x_0": "batch", "x_1": "tokens"}):
+        torch.export.save(exported, path, extra_files={"sparta-sizes.json": json.dumps(names)})
+        batch, tokens = names.get("x_0", "x_0"), names.get("x_1", "x_1")
+        bounds = json.loads(program("inspect", path, "--json").stdout)["bounds"]
+        need(bounds == {batch: 64, tokens: 512}, bounds)
+        at = f"sizes assumed: {batch}=1 {tokens}=128; --dim {tokens}=N"
+        for words, said in (
+            (("compile", path, "--no-measure", "-o", package), at), (("inspect", path, "--what-if", "1x1:0.5", "--time", "0.005"), at), (("bench", package, "--no-baseline", "--iterations", "2"), at),
+            (("run", package, "--output-dir", os.path.join(work, "assumed")), at), (("verify", package, "--against", path), f"sizes assumed: {batch}=1 {tokens}=65, {batch}=5 {tokens}=7"),
+        ):  # fmt: skip
+            told = program(*words)
+            need(told.returncode == 0 and said in told.stderr, f"{words}: {told.stderr}")
+            told = program(*words, *given) if names else None
+            need(told is None or (told.returncode == 0 and "assumed" not in told.stderr), f"{words} {given}: {told and told.stderr}")
+            if words[0] == "compile":  # one that takes all sizes
+                program(*words)
+
+
 class Two(nn.Module):
     def __init__(self):
         super().__init__()
@@ -494,6 +518,6 @@ for network in ("mobilenet_v3_small", "efficientnet_b0", "mnasnet0_5"):
     tests.check(network, vision, network)
 for model in turn():
     tests.check(model, transformer, model)
-for name, function in {"names": names, "known names": known_names, "names of sizes": named_sizes, "verbs": verbs, "refusals": refusals, "hostile": hostile}.items():
+for name, function in {"names": names, "known names": known_names, "assumed sizes": assumed_sizes, "names of sizes": named_sizes, "verbs": verbs, "refusals": refusals, "hostile": hostile}.items():
     tests.check(name, function)
 sys.exit(tests.finish())
