@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize, prune
 
+from ._conv1d import keep_layout
 from .masked import CLASSES, Masked
 from .nn import SparseLinear
 
@@ -211,11 +212,14 @@ _HOOKS = (
 
 
 def replace(model: nn.Module, new: dict[int, nn.Module]) -> None:
-    """Puts modules in place of others (by id), under every name that they have. Hooks of users go along, and their handles still remove them."""
+    """Puts modules in place of others (by id), under every name that they have. Hooks of users go along, and their handles still remove them. What
+    was a Conv1D stays one in checkpoints."""
     for parent in list(model.modules()):
         for name, child in list(parent._modules.items()):
             if child is not None and id(child) in new:
                 other = new[id(child)]
                 for hooks in _HOOKS:
                     setattr(other, hooks, getattr(child, hooks))
+                if hasattr(child, "_sparta_conv1d") and not hasattr(other, "_sparta_conv1d"):
+                    keep_layout(other)
                 parent._modules[name] = other

@@ -27,6 +27,7 @@ from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from ._conv1d import read_layout
 from ._masks import as_bool, check_mask
 from ._torch import linear as sparse_linear
 
@@ -121,6 +122,7 @@ class Masked(nn.Module):
     pattern: str | None = None  # as it was asked for; None: the mask was given
     reason: str = ""  # why it runs as it does, where build_ left it here
     open: bool = False  # the gradient of what is pruned is computed, too
+    _reads_layouts = True
 
     def update_mask(self, mask: Any) -> None:
         """Another mask. The Parameter and the optimizer's state stay; elements that come back begin at 0."""
@@ -164,6 +166,7 @@ class Masked(nn.Module):
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing, unexpected, errors):
         """Its own form; a dense one, which gets the mask that is here; or a packed one, which brings its own."""
+        read_layout(self, state_dict, prefix)
         _unpack_state(state_dict, prefix, tuple(self.weight.shape), errors)
         given = state_dict.setdefault(prefix + "weight_mask", self.weight_mask)
         try:

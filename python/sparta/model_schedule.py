@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from . import _layers, _running_form, _schedule_report, dynamic, patterns, sparsifiers, tensors, tuning
+from ._conv1d import turn_
 from ._format_linear import formatted_
 from ._layers_named import Target, find
 from ._library import Error
@@ -53,6 +54,7 @@ def create_schedule(model: torch.nn.Module, text: str | Schedule | ModelSchedule
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"create_schedule: a torch.nn.Module is needed, not {type(model).__name__}")
     folder = folder or getattr(text, "_folder", None)
+    turn_(model)
     schedule = ModelSchedule(model, folder)
     if text is not None:
         schedule._read(text if isinstance(text, Schedule) else Schedule.parse(str(text), folder=folder))

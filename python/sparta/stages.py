@@ -20,6 +20,7 @@ from torch import nn
 
 from . import _layers, _left, tuning
 from ._blocks import choose
+from ._conv1d import is_conv1d, seen_as_linear, turn_
 from ._format_linear import FormatLinear
 from .masked import Masked, as_mask, mask_
 from .nn import OperatorBase
@@ -33,7 +34,8 @@ __all__ = ["Report", "build_", "report", "sparsify_", "unbuild_"]
 def sparsify_(model: nn.Module, what: Any = None, example_inputs: Any = None) -> nn.Module:
     """Prunes a model by magnitude and gives it masks. In place; returns the model.
 
-    what: a pattern ("4x1:0.9": every nn.Linear and nn.Conv2d into which a block fits, but for weights that are also an embedding);
+    what: a pattern ("4x1:0.9": every nn.Linear and nn.Conv2d into which a block fits, but for weights that are also an embedding; transformers'
+    Conv1D becomes an nn.Linear, whose checkpoints stay a Conv1D's);
     {glob: pattern}, where a glob names layers or their weights, and a pattern may also be a mask, a function of the weight that returns one, or None
     for layers to leave dense; a schedule; or nothing: exact zeros are the mask. Called again with another sparsity it prunes on.
     example_inputs: what a training step takes; linear layers whose products and gradients are faster in blocks at its shapes then train so.
@@ -43,6 +45,7 @@ def sparsify_(model: nn.Module, what: Any = None, example_inputs: Any = None) ->
     0.25
     """
     _need_module("sparsify_", model)
+    turn_(model)
     if isinstance(what, Schedule):
         import sparta
 
@@ -257,6 +260,8 @@ def report(model: nn.Module) -> Report:
     for name, module in model.named_modules():
         if name in found:
             rows.append(_row(name, module, shared))
+        elif is_conv1d(module):
+            rows.append(_row(name, seen_as_linear(module), shared))
         elif isinstance(module, OperatorBase):
             rows.append(_operator(name, module))
         else:

@@ -21,6 +21,7 @@ from torch import nn
 
 from . import _layers, _points
 from ._blocks import CHOICES, GPU_SIDES, choose, fill
+from ._conv1d import turn_
 from ._format_linear import FormatLinear
 from ._quiet import Quiet
 from ._times import Times, machine
@@ -224,6 +225,7 @@ def tune(
     torch.Size([16, 8])
     """
     _check(module, algo, max_trials, backward_weight)
+    turn_(module)
     seconds, trials = _budget(budget)
     trials = min(trials, float("inf") if max_trials is None else max_trials)
     end = time.monotonic() + seconds

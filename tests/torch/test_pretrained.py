@@ -1,6 +1,7 @@
 """save_pretrained of a model in any form: plain transformers loads the folder, finds every weight and answers the same. One form of each
 model a day; TEST_SEED repeats a day."""
 
+import copy
 import json
 import logging
 import os
@@ -121,6 +122,57 @@ def built():
     return f"{len(packed(model))} packed after unbuild_"
 
 
+def conv1d():
+    """GPT-2's Conv1D is pruned, packed and taken back as the linear layer that it is; in every form checkpoints are those of plain transformers."""
+    make = lambda: T.GPT2LMHeadModel(T.GPT2Config(n_layer=2, n_head=4, n_embd=64, vocab_size=100, n_positions=64)).eval()
+    model, reference = make(), make()
+    layers = {n: m for n, m in model.named_modules() if type(m).__name__ == "Conv1D"}
+    shapes = {r["name"]: r["shape"] for r in sparta.report(model)}
+    need(len(layers) == 8 and all(shapes[n] == [m.nf, m.nx] and type(m).__name__ == "Conv1D" for n, m in layers.items()), f"{shapes}")
+    dense = {n: p.clone() for n, p in model.state_dict().items()}
+    reference.load_state_dict(dense)
+    for name in layers:
+        weight = reference.get_submodule(name).weight
+        blocks = weight.detach().t().reshape(-1, 4, weight.shape[0]).abs().sum(1)  # 4 outputs of an input
+        least = blocks.flatten().sort().values[blocks.numel() * 3 // 4]
+        weight.data *= (blocks >= least).repeat_interleave(4, 0).t()
+    before = {id(p) for p in model.parameters()}
+    sparta.sparsify_(model, {"*.c_*": "4x1:0.75"})
+    need(before == {id(p) for p in model.parameters()}, "Parameters stay what they are")
+
+    def same(given, what):
+        off = (answer(given) - answer(reference)).abs().max()
+        need(off < 1e-4, f"{what}: off by {off}")
+
+    def loads_plain(state, what):
+        plain = make()
+        plain.load_state_dict({n: p for n, p in state.items() if not n.endswith("_mask")})
+        same(plain, what)
+
+    same(model, "masked")
+    loads_plain(model.state_dict(), "what a masked one saves")
+    fresh = sparta.sparsify_(make(), {"*.c_*": "4x1:0.5"})
+    fresh.load_state_dict(model.state_dict())
+    same(copy.deepcopy(fresh), "one masked form from another")
+    config = {n: {"block": [4, 1]} for n in layers}
+    sparta.build(model, None, config)
+    need(packed(model) == list(layers), f"{packed(model)}")
+    same(model, "packed")
+    model.load_state_dict(dense, strict=False)
+    same(model, "a packed one that loaded the dense checkpoint")
+    fresh.load_state_dict(model.state_dict())
+    same(fresh, "what a packed one saves")
+    folder = os.path.join(tests.work.name, "conv1d")
+    model.save_pretrained(folder)
+    same(T.GPT2LMHeadModel.from_pretrained(folder).eval(), "save_pretrained")
+    sparta.unbuild_(model)
+    same(model, "unbuilt")
+    loads_plain(model.state_dict(), "what an unbuilt one saves")
+    rows = sparta.prune.one_shot(make(), [X], "wanda", "4x1:0.5")
+    need([r["name"] for r in rows] == list(layers) and all(abs(r["density"] - 0.5) < 0.01 for r in rows), f"{rows}")
+    need(type(sparta.build_(make(), X).transformer.h[0].mlp.c_fc) is nn.Linear, "a dense one is built as it is")
+
+
 def refuses():
     """What no dense layer answers as."""
     model = MODELS["bert"]()
@@ -138,5 +190,6 @@ for number, (name, make) in enumerate(MODELS.items()):
         plain = form == "packed" and name == "bert"
         tests.check(f"{name}, {form}" + (", loaded where there is no sparta" if plain else ""), loads, make, form, plain, **({"max_shard_size": "60KB"} if form == "trained" else {}))
 tests.check("as build_ makes it", built)
+tests.check("Conv1D", conv1d)
 tests.check("no dense layer", refuses)
 sys.exit(tests.finish())

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from .._blocks import Blocks
+from .._conv1d import read_layout
 from ._mask import block_of, by_time, check_blocks, choose_blocks, name_of, said_of, takes
 from ._race import race
 
@@ -29,6 +30,7 @@ class OperatorBase(torch.nn.Module):
     keep: torch.Tensor | None
     reason: str = "no pattern"
     ready: bool = False
+    _reads_layouts = True
     _batches = True  # it multiplies batches
     _sizes = 5  # numbers in a checkpoint's _extra_state
 
@@ -184,6 +186,7 @@ class OperatorBase(torch.nn.Module):
         self._set_blocks(blocks, f"{name_of(blocks.block, blocks.shape)}, as the checkpoint has them")
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        read_layout(self, state_dict, prefix)
         try:
             blocks = self._pattern_of(state_dict, prefix)
         except (ValueError, TypeError) as error:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from .. import _layers
+from .._conv1d import turn_
 from ..patterns import Pattern
 
 __all__ = ["prunable"]
@@ -30,7 +31,7 @@ def prunable(
     taken: Collection[str] = (),
 ) -> dict[str, Any]:
     """By name. names, excluded: globs; taken: names of layers that are somebody else's. pattern None: all fit."""
-    found: dict[str, Any] = _layers.layers(model)
+    found: dict[str, Any] = _layers.layers(turn_(model))
     wanted = _matching(found, names, f"{where}: op_names")
     left = set(_matching(found, excluded, f"{where}: excluded_op_names" if where == "prune" else f"{where}: excluded"))
     seen = {id(m._parameters.get("weight")) for m in found.values() if isinstance(m, nn.Embedding)}

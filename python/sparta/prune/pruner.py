@@ -31,6 +31,7 @@ import torch
 from torch import nn
 
 from .. import _layers
+from .._conv1d import turn_
 from ..masked import Masked, keep_, local, mask_, part_of
 from ..patterns import Pattern
 from ..stages import Report
@@ -447,7 +448,7 @@ def prepare_pruning(
 
 # ---------------------------------------------------------------- which layers
 def _sets(model: nn.Module, config: Config) -> list[_Set]:
-    found: dict[str, Any] = _layers.layers(model)
+    found: dict[str, Any] = _layers.layers(turn_(model))
     taken: dict[str, int] = {}
     made = []
     for i, settings in enumerate(config.sets):
