@@ -16,7 +16,7 @@ typedef struct bench {
     sparta_ctx *cx;
     sp_arena *arena;
     const sp_bench_request *r;
-    sp_bindings sizes, sizes_b;
+    sp_bindings said, sizes, sizes_b; /* said: of the subject's sizes, those that somebody gave */
     sp_runner a, b; /* b.cx NULL: no baseline */
     sp_runner profiled_a, profiled_b;
     sp_samples times_a, times_b;
@@ -348,13 +348,11 @@ static sparta_status sizes_of(bench *s, const sp_runner *of, sp_bindings *said, 
 static sparta_status open_both(bench *s)
 {
     const sp_bench_request *r = s->r;
-    sp_bindings said;
     const char *model;
     if (wants_peer(s)) SP_TRY(peer_model(s, &model)); /* before minutes of work */
     SP_TRY(open_sized(s, r->subject, &r->sizes, &s->a));
-    SP_TRY(sizes_of(s, &s->a, &said, &s->sizes));
+    SP_TRY(sizes_of(s, &s->a, &s->said, &s->sizes));
     SP_TRY(sp_sizes_some(s->cx, &s->sizes));
-    sp_sizes_note(s->cx, &said, &s->sizes);
     if (r->no_baseline) return SPARTA_OK;
     if (!r->against) {
         sp_compile_tell(&r->compile.options, 0, 100, "the dense baseline");
@@ -367,7 +365,7 @@ static sparta_status open_both(bench *s)
         return SPARTA_OK;
     }
     SP_TRY(open_sized(s, r->against, &r->sizes, &s->b));
-    return sizes_of(s, &s->b, &said, &s->sizes_b);
+    return sizes_of(s, &s->b, &(sp_bindings){0}, &s->sizes_b);
 }
 
 /* Sessions that run at the same time share the cores, unless somebody says how many threads each has. */
@@ -455,6 +453,7 @@ sparta_status sp_bench(sparta_ctx *cx, sp_arena *arena, const sp_bench_request *
         const sparta_status filled = fill(&s, out);
         if (!s.cut) status = filled;
     }
+    if (!status) sp_sizes_note(cx, &s.said, &s.sizes);
     sp_load_close(s.load_b);
     sp_load_close(s.load_a);
     sp_runner_close(&s.profiled_b);

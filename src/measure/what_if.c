@@ -408,7 +408,7 @@ static sparta_status prepare(study *s)
             sp_runner_sizes(s->cx, s->arena, f.graph, &s->r->sizes, s->r->inputs, s->r->n_inputs, &s->said);
     if (!status) status = sp_sizes_fill(s->cx, s->arena, f.graph, &s->said, &s->out.sizes);
     if (!status) status = sp_sizes_some(s->cx, &s->out.sizes);
-    if (!status) sp_sizes_note(s->cx, &s->r->sizes, &s->out.sizes);
+    if (!status) sp_sizes_note(s->cx, &s->said, &s->out.sizes);
     if (!status) status = compile(s, &f, true, &s->dense);
     close_fresh(&f);
     SP_TRY(status);
