@@ -18,8 +18,14 @@ static sparta_status report(cli *c, const sp_verify_result *r)
         cli_rows_real(&t, "max_rel", 9, r->output[i].max_rel);
         cli_rows_real(&t, "cosine", 9, r->output[i].cosine);
         cli_json_real(&j, "allowed", r->output[i].allowed);
+        cli_json_real(&j, "unit", r->output[i].unit);
     }
     if (cli_wants_json(c) || !cli_has(c, CLI_QUIET)) SP_TRY(cli_rows_end(&t));
+    for (int i = 0; i < r->n_outputs; i++)
+        if (r->output[i].unit > 0 && r->output[i].ok)
+            sp_note(c->cx,
+                    "verify: %s differs by %.3g; allowed %.3g, as one unit in the last place changes %.3g",
+                    r->output[i].name, r->output[i].max_abs, r->output[i].allowed, r->output[i].unit);
     cli_json_text(&j, "first_difference", r->first_difference);
     cli_json_open(&j, "sizes", '[');
     for (int i = 0; i < r->n_sizes; i++) cli_json_text(&j, NULL, r->sizes[i]);
@@ -36,12 +42,12 @@ static sparta_status differs(cli *c, const sp_verify_request *r, const sp_verify
 {
     const sp_verify_output *o = result->output;
     while (o->ok) o++;
-    return sp_fail(
-        c->cx, SPARTA_E_DIFFER,
-        "%s: its answer differs from that of %s: %s by up to %.3g where %.3g is allowed, first at %s; look "
-        "at what computes that value, or give --rtol",
-        r->a, r->against, o->name, o->max_abs, o->allowed,
-        result->first_difference ? result->first_difference : o->name);
+    return sp_fail(c->cx, SPARTA_E_DIFFER,
+                   "%s: its answer differs from that of %s: %s by up to %.3g where %.3g is allowed, first at "
+                   "%s; one unit in "
+                   "the last place changes %.3g; look at what computes that value, or give --rtol",
+                   r->a, r->against, o->name, o->max_abs, o->allowed,
+                   result->first_difference ? result->first_difference : o->name, o->unit);
 }
 
 sparta_status cli_verb_verify(cli *c)

@@ -4,7 +4,8 @@
  *     ACROSS    for each outer index { for each phase { accumulators; inner loops, the vector loop last { ... }; a fold across the lanes } }
  *     DOWN      for each outer index { for each block of the vector loop { for each phase { inner loops { vector loop over the block { ... } } } } }
  *
- * In DOWN, what is one value for all inner indices (a maximum, a sum) is a line of a value a lane, in an array on the stack.
+ * In DOWN, what is one value for all inner indices (a maximum, a sum) is a line of a value a lane, in an array on the stack. Sums are taken in runs of 64: what a
+ * run came to is added to a second line, e, so that a long sum is as good as a short one.
  */
 #include "emit/spell.h"
 #include "panel/panel.h"
@@ -13,7 +14,7 @@
 
 _Static_assert(SP_NEST_LANES == SP_PANEL, "what lies in lanes is counted by panels");
 
-enum { BLOCK = 256, CHUNK = 8192 };
+enum { BLOCK = 256, CHUNK = 8192, RUN = 64 };
 
 typedef struct writer {
     const sp_nest *n;
@@ -389,6 +390,46 @@ static bool keeps(const writer *w)
     return false;
 }
 
+/* DOWN: is it a sum that is taken in runs? */
+static bool in_runs(const writer *w, const sp_nest_statement *s)
+{
+    return w->down && sp_nest_reduces(s) && !strcmp(sp_spell_fold(s)->step, "add") &&
+           sp_spell_type_of(s->dtype) == &sp_spell_vec;
+}
+
+static bool runs_in(const writer *w, int phase)
+{
+    for (int i = 0; i < w->n->statements; i++)
+        if (in_runs(w, &w->n->statement[i]) && w->n->statement[i].phase == phase) return true;
+    return false;
+}
+
+/* Add the sums of runs to those of runs before them: to the second line, which goes on, or back at the end. */
+static void add_runs(writer *w, int phase, bool end)
+{
+    const char v = loop_name(w);
+    indent(w);
+    sp_text_printf(w->out, "for (long %c = 0; %c < m_%c; %c += LANES)", v, v, v, v);
+    open(w);
+    for (int i = 0; i < w->n->statements; i++) {
+        if (!in_runs(w, &w->n->statement[i]) || w->n->statement[i].phase != phase) continue;
+        LINE(w, "*(vec *)(%c%d + %c) += *(vec *)(%c%d + %c);", end ? 'l' : 'e', i, v, end ? 'e' : 'l', i, v);
+        if (!end) LINE(w, "*(vec *)(l%d + %c) = splat(0);", i, v);
+    }
+    close(w);
+}
+
+/* Is a run over? Asked in the last serial loop. */
+static void end_run(writer *w, int phase)
+{
+    if (!runs_in(w, phase)) return;
+    indent(w);
+    sp_text_printf(w->out, "if (++turn %% %d == 0)", RUN);
+    open(w);
+    add_runs(w, phase, false);
+    close(w);
+}
+
 /* The serial loops right of the bar, then the vector loop. */
 static void inner_loops(writer *w, int phase, int loop)
 {
@@ -415,6 +456,7 @@ static void inner_loops(writer *w, int phase, int loop)
         snprintf(inside, sizeof inside, "p_%c * n_%c + ", w->n->loop[loop].name, w->n->loop[loop + 1].name);
     memcpy(w->position, inside, sizeof inside);
     inner_loops(w, phase, loop + 1);
+    if (last) end_run(w, phase);
     memcpy(w->position, position, sizeof position);
     memcpy(w->at, saved, sizeof saved);
     close(w);
@@ -553,6 +595,7 @@ static void begin_reductions(writer *w, int phase)
             any = true;
         }
         LINE(w, "*(%s *)(l%d + %c) = %s(%s);", t->name, i, v, t->splat, sp_spell_start(s));
+        if (in_runs(w, s)) LINE(w, "*(vec *)(e%d + %c) = splat(0);", i, v);
     }
     if (any) close(w);
 }
@@ -577,12 +620,14 @@ static void phases(writer *w)
         body_needs(w, p, &d);
         if (!d.any) continue;
         begin_reductions(w, p);
-        const bool names = declares(w, p); /* then it is a scope of its own */
+        const bool runs = runs_in(w, p), names = runs || declares(w, p); /* then it is a scope of its own */
         if (names) {
             LINE(w, "{");
             w->depth++;
         }
+        if (runs) LINE(w, "long turn = 0;");
         inner_loops(w, p, 0);
+        if (runs) add_runs(w, p, true);
         if (names) close(w);
     }
 }
@@ -595,6 +640,8 @@ static void blocks(writer *w)
         if (sp_nest_reduces(s) || (!s->inner && lasts(w, i)))
             LINE(w, "%s l%d[%d] __attribute__((aligned(64)));", sp_spell_type_of(s->dtype)->scalar, i,
                  w->lanes ? SP_NEST_LANES : BLOCK);
+        if (in_runs(w, s))
+            LINE(w, "float e%d[%d] __attribute__((aligned(64)));", i, w->lanes ? SP_NEST_LANES : BLOCK);
     }
     indent(w);
     sp_text_printf(w->out, "for (long from = 0; from < n_%c; from += block)", v);

@@ -139,6 +139,7 @@ typedef struct sp_verify_output {
     const char *name;
     double max_abs, max_rel, cosine;
     double allowed; /* what max_abs may be; of several comparisons, in the first that failed */
+    double unit; /* how much of it one unit in the last place accounts for; 0: nobody asked (ops/close.h) */
     bool ok;
 } sp_verify_output;
 typedef struct sp_verify_result {

@@ -12,7 +12,8 @@
 typedef struct results {
     int n;
     sparta_tensor *tensor;
-    double *slack; /* of each, for close.h; NULL: not known, a session does not tell */
+    double *slack;  /* of each, for close.h; NULL: not known, a session does not tell */
+    double *change; /* what one unit in the last place does to each; NULL: nobody asked */
 } results;
 
 /* ------------------------------------------------------------------ sides */
@@ -68,6 +69,7 @@ static void free_results(sparta_ctx *cx, results *r)
     for (int i = 0; i < r->n; i++) sp_free(cx, r->tensor[i].data);
     sp_free(cx, r->tensor);
     sp_free(cx, r->slack);
+    sp_free(cx, r->change);
     *r = (results){0};
 }
 
@@ -119,8 +121,16 @@ static sparta_status run_side(sp_side *s, const sparta_named_tensor *in, int n_i
     return status ? sp_fail_in(s->cx, "%s", s->path) : SPARTA_OK;
 }
 
-/* The slack of a package's outputs: its graph on the references. */
-static sparta_status slack_of_package(sp_side *s, const sparta_named_tensor *in, int n_in, results *to)
+static sparta_status find_change(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *in, int n_in,
+                                 results *r)
+{
+    r->change = sp_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *r->change);
+    SP_NEED(cx, r->change);
+    return sp_ops_units(cx, g, &(sp_answer){in, n_in, r->tensor, r->slack}, r->change);
+}
+
+/* Both of a package's outputs: its graph on the references. */
+static sparta_status judge_package(sp_side *s, const sparta_named_tensor *in, int n_in, results *to)
 {
     sp_graph *g = NULL;
     results plain = {0};
@@ -128,9 +138,11 @@ static sparta_status slack_of_package(sp_side *s, const sparta_named_tensor *in,
     plain.tensor = sp_alloc_array(s->cx, (size_t)g->n_outputs + 1, sizeof *plain.tensor);
     sparta_status status = plain.tensor ? sp_ops_infer(g) : sp_ctx_status(s->cx);
     if (!status) status = run_references(s->cx, g, in, n_in, &plain);
+    if (!status) status = find_change(s->cx, g, in, n_in, &plain);
     if (!status) {
         to->slack = plain.slack;
-        plain.slack = NULL;
+        to->change = plain.change;
+        plain.slack = plain.change = NULL;
     }
     free_results(s->cx, &plain);
     sp_graph_free(g);
@@ -140,10 +152,11 @@ static sparta_status slack_of_package(sp_side *s, const sparta_named_tensor *in,
 /* ------------------------------------------------------------------ comparing */
 
 /* Keep the worst of all sizes; what differs once differs. */
-static void keep_worst(sp_verify_output *worst, const sp_closeness *one)
+static void keep_worst(sp_verify_output *worst, const sp_closeness *one, double unit)
 {
     if (worst->ok) worst->allowed = one->allowed;
     worst->max_abs = fmax(worst->max_abs, one->max_abs);
+    worst->unit = fmax(worst->unit, unit);
     worst->max_rel = fmax(worst->max_rel, one->max_rel);
     worst->cosine = fmin(worst->cosine, one->cosine);
     worst->ok &= one->ok;
@@ -157,14 +170,33 @@ typedef struct meeting {
     results ra, rb;
 } meeting;
 
-/* One output; the slack is the reference's, b's, or else a's. Between two packages it is only looked for when it matters. */
-static sparta_status compare_output(meeting *p, int at, int i, const sp_tolerance *t, sp_closeness *out)
+/* What is forgiven an output that is not close: what its references say, b's or else a's, of which those of a package have not run yet. */
+static sparta_status forgive(meeting *p, int at, int i, const double **slack, const double **change)
 {
-    const double *slack = p->rb.slack ? &p->rb.slack[i] : p->ra.slack ? &p->ra.slack[at] : NULL;
+    const bool by_a = p->ra.slack && !p->rb.slack;
+    const sp_side *s = by_a ? p->a : p->b;
+    results *r = by_a ? &p->ra : &p->rb;
+    if (!r->slack)
+        SP_TRY(judge_package(p->b, p->in, p->n_in, r));
+    else if (!r->change)
+        SP_TRY(find_change(s->cx, s->graph, p->in, p->n_in, r));
+    *slack = &r->slack[by_a ? at : i];
+    *change = &r->change[by_a ? at : i];
+    return SPARTA_OK;
+}
+
+/* One output. */
+static sparta_status compare_output(meeting *p, int at, int i, const sp_tolerance *t, sp_closeness *out,
+                                    double *unit)
+{
+    const double *slack = p->rb.slack ? &p->rb.slack[i] : p->ra.slack ? &p->ra.slack[at] : NULL, *change;
     const sparta_tensor *a = &p->ra.tensor[at], *b = &p->rb.tensor[i];
-    if (sp_close(a, b, t, slack ? *slack : 0, out) || slack || t->atol >= 0) return SPARTA_OK;
-    SP_TRY(slack_of_package(p->b, p->in, p->n_in, &p->rb));
-    sp_close(a, b, t, p->rb.slack[i], out);
+    *unit = 0;
+    if (sp_close(a, b, t, slack ? *slack : 0, out) || t->atol >= 0) return SPARTA_OK;
+    SP_TRY(forgive(p, at, i, &slack, &change));
+    if (sp_close(a, b, t, *slack, out)) return SPARTA_OK;
+    *unit = *change / 2;
+    sp_close(a, b, t, *slack + *change, out);
     return SPARTA_OK;
 }
 
@@ -173,13 +205,14 @@ static sparta_status compare(meeting *p, const sp_tolerance *t, sp_verify_result
     for (int i = 0; i < p->b->graph->n_outputs; i++) {
         int at = sp_graph_named(p->a->graph->output, p->a->graph->n_outputs, p->b->graph->output[i]->name);
         sp_closeness one;
+        double unit;
         if (at < 0)
             return sp_fail(p->a->cx, SPARTA_E_USAGE,
                            "%s: has no output \"%s\", which %s has; compare models with the same outputs",
                            p->a->path, out->output[i].name, p->b->path);
-        SP_TRY(compare_output(p, at, i, t, &one));
+        SP_TRY(compare_output(p, at, i, t, &one, &unit));
         out->compared |= sparta_tensor_elements(&p->rb.tensor[i]) > 0;
-        keep_worst(&out->output[i], &one);
+        keep_worst(&out->output[i], &one, unit);
         out->ok &= one.ok;
     }
     return SPARTA_OK;

@@ -33,12 +33,21 @@ static sums compare(const sparta_tensor *a, const sparta_tensor *b)
     return s;
 }
 
+/* Smaller numbers have fewer digits. */
+static double smallest(sparta_dtype dtype)
+{
+    return dtype == SPARTA_F64        ? 0x1p-1022
+           : dtype == SPARTA_F16      ? 0x1p-14
+           : sp_dtype_is_float(dtype) ? 0x1p-126
+                                      : 0;
+}
+
 /* What max|a-b| may be. */
 static double allowed(const sp_tolerance *t, sparta_dtype dtype, double max_b, double slack)
 {
     const bool narrow = dtype == SPARTA_F16 || dtype == SPARTA_BF16, real = sp_dtype_is_float(dtype);
     const double rtol = t->rtol >= 0 ? t->rtol : !real ? 0 : narrow ? 2e-2 : 1e-4;
-    return rtol * max_b + (t->atol >= 0 ? t->atol : slack);
+    return rtol * fmax(max_b, smallest(dtype)) + (t->atol >= 0 ? t->atol : slack);
 }
 
 bool sp_close(const sparta_tensor *a, const sparta_tensor *b, const sp_tolerance *t, double slack,

@@ -6,11 +6,13 @@
  *
  * s is the largest operand of the node that computes the output, in the reference's run; of a product the largest term, of what picks,
  * multiplies or takes roots and exponentials no more than the result says (ceiling in close.c). The first term compares outputs of any
- * size, 1e-8 too; the second forgives sums that cancel, whose rounding is that of what was summed, not of what is left of it.
+ * size, 1e-8 too, but takes max|b| for no less than the smallest number that has all its digits (1.2e-38 of f32); the second forgives sums that cancel, whose rounding is that
+ * of what was summed, not of what is left of it.
  *
  *     y = x - mean(x)      x about 1000, y about 1e-4:  the digits of y end at 1000 * 2^-24
  *
- * The outputs of a quantised graph are forgiven more: answer.c says how much. Whatever is forgiven besides rtol is the output's slack.
+ * The outputs of a quantised graph are forgiven more: answer.c says how much. Whatever is forgiven besides rtol is the output's slack. An answer
+ * that is not close even so may be that of a model that magnifies rounding: units.c measures how far.
  * compile's own check and verify both ask here:
  *
  *     sp_answer answer = {inputs, n, outputs, slack};
@@ -49,6 +51,14 @@ typedef struct sp_answer {
     double *slack;      /* to be filled: of each */
 } sp_answer;
 sparta_status sp_ops_answer(sparta_ctx *cx, const sp_graph *g, const sp_answer *a) SP_MUST;
+
+/* Twice what one unit in the last place of what sums and normalisations read changes of each output (units.c): another run of the references,
+ * for answers that are not close without it. change[g->n_outputs] is added to the slack. */
+sparta_status sp_ops_units(sparta_ctx *cx, const sp_graph *g, const sp_answer *a, double *change) SP_MUST;
+/* That, of one tensor and its answer; 0 of integers. */
+double sp_units_change(const sparta_tensor *moved, const sparta_tensor *answer);
+/* Every element at random by up to so many units in its last place, exact ones not; t has no gaps. */
+void sp_move_units(const sparta_tensor *t, double units, sp_rng *rng);
 
 /* The largest finite element, by its absolute value, of every value that a run of the references computed. */
 typedef struct sp_scales {

@@ -15,10 +15,22 @@ static bool passes_elements(const sp_node *n)
     return SP_OP_AMONG(n->op, SP_OP_Gather, SP_OP_Slice, SP_OP_Split) || keeps_elements(n);
 }
 
+/* How many numbers there are in the list that input k is compared with (a one-hot code, 0 to rows-1); 0: there is no list. */
+static int64_t rows_listed(const sp_node *n, int k)
+{
+    const sparta_tensor *list = n->op == SP_OP_Equal && n->in[1 - k] ? n->in[1 - k]->constant : NULL;
+    const int64_t rows = list ? sparta_tensor_elements(list) : 0;
+    if (rows < 3 || sp_dtype_is_float(list->dtype) || !sp_tensor_contiguous(list)) return 0;
+    for (int64_t i = 0; i < rows; i++)
+        if (sp_element_get_int(list->dtype, list->data, i) != i) return 0;
+    return rows;
+}
+
 /* Rows of the table that input k of a node indexes; 0: none. */
 static int64_t rows_indexed(const sp_node *n, int k)
 {
-    int64_t rows;
+    int64_t rows = rows_listed(n, k);
+    if (rows) return rows;
     if (!(n->op == SP_OP_Embed && k % 2 == 1) && !(n->op == SP_OP_Gather && k == 1)) return 0;
     const int64_t axis = n->op == SP_OP_Embed ? 0 : sp_attr_int(&n->attrs, "axis", 0);
     const sp_dims *table = &n->in[k - 1]->dims;

@@ -34,6 +34,7 @@ struct sp_bed {
     int64_t turn;
     sparta_tensor answer, got;
     double slack, builtin_seconds;
+    double change; /* what one unit of the operands does (ops/close.h); < 0: nobody asked yet */
     sp_quiet quiet;
 };
 
@@ -134,6 +135,14 @@ static sparta_status some_of(sp_bed *b, const operand *o, sparta_tensor *out)
     return sp_fence_tensor(b->arena, &b->fence, o->name, out);
 }
 
+/* The input that is the same value as input i; -1: none is. A generated kernel reads both once. */
+static int same_input(const sp_bed *b, int i)
+{
+    int same = 0;
+    while (same < i && b->node->in[same] != b->node->in[i]) same++;
+    return same < i ? same : -1;
+}
+
 static sparta_status make_input(sp_bed *b, int i, sp_rng *rng)
 {
     const sp_value *v = b->node->in[i];
@@ -144,6 +153,12 @@ static sparta_status make_input(sp_bed *b, int i, sp_rng *rng)
     o->name = sp_arena_printf(b->arena, "input %d", i);
     SP_NEED(b->cx, o->name);
     if (!v) return SPARTA_OK;
+    const int same = same_input(b, i);
+    if (same >= 0) {
+        o->rows = b->in[same].rows;
+        o->some = b->in[same].some;
+        return SPARTA_OK;
+    }
     if (v->constant) {
         o->rows = o->some = *v->constant;
         return SPARTA_OK;
@@ -238,7 +253,8 @@ sparta_status sp_bed_create(sparta_ctx *cx, const sp_bed_request *r, sp_bed **ou
                        node->name, SP_OPERANDS);
     sp_bed *b = sp_zalloc(cx, sizeof *b);
     SP_NEED(cx, b);
-    *b = (sp_bed){.cx = cx, .r = *r, .node = node, .threads = r->pool ? sp_pool_threads(r->pool) : 1};
+    *b = (sp_bed){
+        .cx = cx, .r = *r, .node = node, .change = -1, .threads = r->pool ? sp_pool_threads(r->pool) : 1};
     sp_quiet_begin(&b->quiet);
     b->arena = sp_arena_create(cx);
     const sparta_status s = b->arena ? make(b) : sp_ctx_status(cx);
@@ -498,6 +514,26 @@ static bool inside(const sp_bed *b, sp_contender *c)
     return !c->outside;
 }
 
+/* The reference once more, on operands that are a unit off. */
+static sparta_status find_change(sp_bed *b)
+{
+    sparta_tensor in[SP_OPERANDS], moved = b->answer;
+    sp_rng rng = sp_rng_seed(b->r.seed);
+    if (b->change >= 0) return SPARTA_OK;
+    for (int i = 0; i < b->node->n_in; i++) {
+        const int same = same_input(b, i);
+        in[i] = same < 0 ? b->in[i].some : in[same];
+        if (same >= 0 || !b->node->in[i] || b->node->in[i]->constant) continue;
+        SP_TRY(sp_tensor_alloc_in(b->arena, in[i].dtype, in[i].rank, in[i].dim, &in[i]));
+        SP_TRY(sp_tensor_copy(b->cx, &b->in[i].some, &in[i]));
+        sp_move_units(&in[i], 1, &rng);
+    }
+    SP_TRY(sp_tensor_alloc_in(b->arena, moved.dtype, moved.rank, moved.dim, &moved));
+    SP_TRY(sp_call_builtin(b->cx, b->node, in, &moved));
+    b->change = sp_units_change(&moved, &b->answer);
+    return SPARTA_OK;
+}
+
 sparta_status sp_bed_check(sp_bed *b, sp_contender *c)
 {
     static const sp_tolerance usual = {-1, -1};
@@ -509,7 +545,10 @@ sparta_status sp_bed_check(sp_bed *b, sp_contender *c)
     else
         SP_TRY(run_builtin(b));
     gather(b, &b->out, sp_implement_layout(c->im), &b->got);
-    sp_close(&b->got, &b->answer, &usual, b->slack, &c->found);
+    if (!sp_close(&b->got, &b->answer, &usual, b->slack, &c->found)) {
+        SP_TRY(find_change(b));
+        sp_close(&b->got, &b->answer, &usual, b->slack + b->change, &c->found);
+    }
     (void)inside(b, c);
     return SPARTA_OK;
 }

@@ -188,6 +188,65 @@ static void wrong_packages_are_caught(void **state)
     fails(SPARTA_E_DIFFER, check_against(wrong[0][0], wrong[0][1], &(sp_tolerance){-1, 1e-3}));
 }
 
+/* ------------------------------------------------------------------ models that magnify rounding */
+
+/* A normalisation of numbers about 20 that are 1 apart, written as squares: the variance is what is left of 400. A node is off by a thousandth
+ * where it says so; `n` may be one operator, the same function rounded otherwise. */
+static const char *magnifying(const char *wrong, const char *off, const char *n, char *text, size_t room)
+{
+    static const char *const node[][2] = {{"a", "Add(h, far)"},
+                                          {"q", "Mul(a, a)"},
+                                          {"p", "ReduceMean(q, last)"},
+                                          {"m", "ReduceMean(a, last)"},
+                                          {"k", "Mul(m, m)"},
+                                          {"v", "Sub(p, k)"},
+                                          {"s", "Sqrt(v)"},
+                                          {"d", "Sub(a, m)"},
+                                          {"n", "Div(d, s)"},
+                                          {"y", "Tanh(n)"}};
+    size_t at = (size_t)snprintf(
+        text, room,
+        G X W MM "const far: f32[1] = [20]\nconst last: i64[1] = [1]\nconst one: f32[8] = [1,1,1,1,1,1,1,1]\n"
+                 "const off: f32[%d] = [%s]\n",
+        strchr(off, ',') ? 8 : 1, off);
+    for (size_t i = 0; i < SP_COUNT(node); i++) {
+        const char *name = node[i][0], *rest = n && *name == 'n' ? n : node[i][1];
+        const bool here = wrong && !strcmp(name, wrong);
+        at += (size_t)snprintf(text + at, room - at, "node %s%s: ? = %s \"%s%s\"\n", name, here ? "0" : "",
+                               rest, name, here ? "0" : "");
+        if (here)
+            at += (size_t)snprintf(text + at, room - at, "node %s: ? = Mul(%s0, off) \"%s\"\n", name, name,
+                                   name);
+    }
+    (void)snprintf(text + at, room - at, "output y\n");
+    return text;
+}
+
+/* What is right passes, though not within the fixed allowance; each of 22 faults of a thousandth in what is magnified is refused. */
+static void magnified_rounding(void **state)
+{
+    (void)state;
+    static const char *const element[] = {"1.001,1,1,1,1,1,1,1", "1,1.001,1,1,1,1,1,1", "1,1,1.001,1,1,1,1,1",
+                                          "1,1,1,1.001,1,1,1,1", "1,1,1,1,1.001,1,1,1", "1,1,1,1,1,1.001,1,1",
+                                          "1,1,1,1,1,1,1.001,1", "1,1,1,1,1,1,1,1.001"},
+                             *const all[] = {"1.001", "0.999"};
+    char right[4096], other[4096];
+    int faults = 0;
+    magnifying(NULL, "1", NULL, right, sizeof right);
+    magnifying(NULL, "1", "LayerNormalization(a, one) {axis=-1,epsilon=1e-12}", other, sizeof other);
+    ok(check_against(other, right, &by_default));
+    fails(SPARTA_E_DIFFER, check_against(other, right, &(sp_tolerance){-1, 0}));
+    for (int n = 0; n < 5; n++) {
+        const char *wrong = (const char *const[]){"a", "q", "p", "m", "k"}[n];
+        for (size_t i = 0; i < (n < 2 ? SP_COUNT(element) : SP_COUNT(all)); i++, faults++) {
+            magnifying(wrong, n < 2 ? element[i] : all[i], NULL, other, sizeof other);
+            if (check_against(other, right, &by_default) != SPARTA_E_DIFFER)
+                fail_msg("%s is off, and passes", wrong);
+        }
+    }
+    assert_int_equal(faults, 22);
+}
+
 /* ------------------------------------------------------------------ quantised graphs */
 
 #define QDQ(x, q, y)                                                                                         \
@@ -387,6 +446,7 @@ int main(void)
         cmocka_unit_test(wrong_packages_are_caught),
         cmocka_unit_test(items_that_do_not_repeat),
         cmocka_unit_test(many_symbols),
+        cmocka_unit_test(magnified_rounding),
         cmocka_unit_test(flips_are_forgiven),
         cmocka_unit_test(slack_of_graphs),
         cmocka_unit_test(check_without_memory),

@@ -61,6 +61,63 @@ static void unwritten_outputs_are_wrong(void **state)
     bed_free(b);
 }
 
+static sp_entry right_one; /* what a faulty kernel calls */
+static float *spoilt;      /* the word of the result that it spoils */
+
+static void off_by_a_thousandth(const void *args)
+{
+    right_one(args);
+    *spoilt *= 1.001f;
+}
+
+/* A kernel that is off by a thousandth in one number is out, whatever the bed forgives rounding: every row for a product, and those of normalisations. */
+static void small_faults_are_wrong(void **state)
+{
+    (void)state;
+    static const char *const nodes[] = {"sparta::Linear", "LayerNormalization", "Softmax",
+                                        "RMSNormalization"};
+    int faults = 0;
+    for (size_t n = 0; n < SP_COUNT(nodes); n++) {
+        sp_task task;
+        sp_bed *on;
+        bed *b = n ? bed_make() : product(&task);
+        if (n) {
+            bed_input(b, false, SPARTA_F32, DIMS(130, 20));
+            for (int i = 0; n != 2 && i < (n == 1 ? 2 : 1); i++) {
+                float *w = bed_input(b, true, SPARTA_F32, DIMS(20))->data;
+                for (int k = 0; k < 20; k++) w[k] = 1;
+            }
+            bed_node(b, nodes[n], "axis=-1", DIMS(130, 20));
+            assert_int_equal(sp_implement_task(cx, b->node, SP_TARGET_PORTABLE, 130, &task), SPARTA_OK);
+        }
+        const sp_bed_request r = {.task = &task, .tokens = 130, .seed = 3};
+        assert_int_equal(sp_bed_create(cx, &r, &on), SPARTA_OK);
+        for (int i = 0; i < sp_implement_count(); i++) {
+            sp_contender c = {.im = sp_implement_row(i)};
+            if (!sp_implement_point(c.im, 0, &task) || !sp_implement_matches(c.im, &task)) continue;
+            memcpy(c.point, task.point, sizeof c.point);
+            assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
+            assert_true(c.found.ok);
+            sp_operand *y = &c.call.job.out[0];
+            right_one = c.call.entry;
+            for (int at = 0; c.im->kernel && right_one && at < 8; at++, faults++) {
+                spoilt =
+                    sp_layout_has_lanes(y->layout) ? (float *)y->at + at * 64 : (float *)y->tensor.data + at;
+                c.call.entry = off_by_a_thousandth;
+                assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
+                if (c.found.ok && fabs(c.found.max_abs) > 2e-4 * c.found.largest)
+                    fail_msg("%s: off by %g", c.im->name, c.found.max_abs);
+                c.call.entry = right_one;
+            }
+            sp_bed_drop(on, &c);
+        }
+        sp_bed_free(on);
+        sp_implement_task_free(cx, &task);
+        bed_free(b);
+    }
+    assert_true(faults >= 20);
+}
+
 static char *victim;
 static int64_t where; /* the byte that is written, from its begin */
 static char written;  /* another than is there */
@@ -433,6 +490,7 @@ static void points_of_a_space(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(unwritten_outputs_are_wrong),
+                                       cmocka_unit_test(small_faults_are_wrong),
                                        cmocka_unit_test(who_leaves_operands_is_out),
                                        cmocka_unit_test(many_race),
                                        cmocka_unit_test_teardown(waiting_decides_no_race, real_clocks),
