@@ -188,12 +188,14 @@ def run_sparta(package, inputs, folder, *words):
     return {os.path.splitext(f)[0]: np.load(os.path.join(out, f)) for f in os.listdir(out)}
 
 
-def open_onnxruntime(path):
+def open_onnxruntime(path, optimised=True):
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = THREADS
     options.log_severity_level = 3
+    if not optimised:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
