@@ -6,7 +6,7 @@
  *     mean(x^2) - mean(x)^2      0.49003 - 0.49001: one unit in the last place of either, 3e-8, is a part in 700 of what is left
  *
  * How far that moves an output is a property of the model, and is measured: the references run once more, with every computed value that a
- * sum or a normalisation reads moved at random by up to one unit in its last place; what was itself summed up by up to half the root of
+ * sum or a normalisation reads moved at random by up to one unit in its last place; what was itself summed up by up to the root of
  * the number of its terms, as it was rounded with each. Only the reference moves: what is checked has no say in it. Where nothing is magnified
  * the answer moves by its last digits, and next to nothing is forgiven.
  *
@@ -80,7 +80,7 @@ static sparta_status move(void *arg, const sp_value *v, const sparta_tensor *t)
     moving *m = arg;
     m->elements[v->id] = sparta_tensor_elements(t);
     const double n = terms(m, v);
-    if (m->read[v->id] || n > 1) sp_move_units(t, fmax(1, sqrt(n) / 2), &m->rng);
+    if (m->read[v->id] || n > 1) sp_move_units(t, sqrt(n), &m->rng);
     return SPARTA_OK;
 }
 
