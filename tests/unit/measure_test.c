@@ -156,6 +156,11 @@ static void closeness_by_slack(void **state)
     assert_false(sp_close(&a, &b, &none, 1e-6, &o));
     assert_false(sp_close(&c, &d, &by_default, 0, &o));
     assert_true(sp_close(&c, &d, &by_default, 1, &o));
+    x[0] = y[0] = x[1] = 1e-40f; /* numbers with few digits: a thousand of their steps, not 7 */
+    y[1] = 1e-40f + 1e-42f;
+    assert_true(sp_close(&a, &b, &by_default, 0, &o));
+    y[1] = 1e-40f + 2e-42f;
+    assert_false(sp_close(&a, &b, &by_default, 0, &o));
 }
 
 /* The largest operand of what computes an output: through what only moves it, of inputs and constants too; masks do not count in a
