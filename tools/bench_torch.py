@@ -237,7 +237,7 @@ def bert(layers, batch, tokens):
 
 def package_alone():
     """A run of the engine's only package without torch, Dynamo and Python around it: what `sparta bench` times, in this process and in turns."""
-    (part,) = (part for graph in sparta.dynamo._alive for part in getattr(graph, "parts", []))
+    (part,) = (part for graph in sparta.dynamo._alive for shared in getattr(graph, "parts", []) for part in shared.parts.values())
     inputs = made_inputs(part.package, {})
     given = (_NAMED * len(inputs))(*((name.encode(), describe(t)) for name, t in inputs.items()))
     answers = (_NAMED * len(part.outputs))(*((name, Tensor()) for name in part.outputs))

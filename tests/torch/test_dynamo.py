@@ -10,6 +10,7 @@ import tempfile
 import threading
 import tomllib
 import warnings
+import weakref
 
 import torch
 from torch import nn
@@ -297,9 +298,13 @@ def said_once():
 
 # ---------------------------------------------------------------- engine
 def parts():
-    """Of each graph that is alive: its packages."""
+    """Of each graph that is alive: its packages, one for each model."""
+    return [part for shared in shared_parts() for part in shared.parts.values()]
+
+
+def shared_parts():
     gc.collect()
-    return [part for graph in sparta.dynamo._alive for part in getattr(graph, "parts", [])]
+    return [shared for graph in sparta.dynamo._alive for shared in getattr(graph, "parts", [])]
 
 
 def plain_model():
@@ -389,6 +394,69 @@ def engine_changes():
     need(parts()[0].builds == builds, "it was compiled again for nothing")
 
 
+def engine_models():
+    """Models of one class have one graph, and each its own package: called in turn, none is compiled again. A package goes with its model."""
+    torch._dynamo.reset()
+    counters.clear()
+    x, twins = torch.randn(6, 64), [plain_model() for _ in range(3)]
+    fast = [torch.compile(layers, backend="sparta", options=ENGINE) for layers in twins]
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            for run, layers in zip(fast, twins):
+                same(run(x), layers(x))
+        need(counters["stats"]["unique_graphs"] == 1 and [part.builds for part in parts()] == [1] * 3, [part.builds for part in parts()])
+        wanted, answers = [layers(x) for layers in twins], {}
+        threads = [threading.Thread(target=lambda i=i: answers.update({i: run_often(fast[i], x)})) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for i, want in enumerate(wanted):
+            same(answers[i], want, f"in thread {i}")
+        weight = weakref.ref(twins[2][3].weight)
+        fast[1:] = twins[1:] = []
+        del run, layers, threads
+        gc.collect()
+        need(weight() is None, "a package keeps a model")
+        warnings.simplefilter("ignore")
+        other = plain_model()
+        run = torch.compile(other, backend="sparta", options=ENGINE)
+        same(run(x), other(x), "another model")
+        same(fast[0](x), twins[0](x), "the first")
+        need([part.builds for part in parts()][0] == 1 and len(parts()) == 2, "packages of models that are gone stay")
+
+
+def run_often(run, x):
+    with torch.no_grad():
+        return [run(x) for _ in range(20)][-1]
+
+
+def engine_size_numbers():
+    """Open sizes that are numbers in a sum, a mask or a bound stay open."""
+    layer = thin_(nn.Linear(8, 8))
+    functions = {
+        "sum": lambda x, n: layer(x) + n,
+        "product": lambda x, n: layer(x) * n - n,
+        "alpha": lambda x, n: torch.add(layer(x), x, alpha=n),
+        "places": lambda x, n: layer(x) + (torch.arange(8) + n)[None],
+        "comparison": lambda x, n: torch.where(torch.arange(8)[None] < n, layer(x), n),
+        "diagonal": lambda x, n: layer(x) * torch.triu(torch.ones(8, 8), diagonal=n - 4)[:1],
+        "bound": lambda x, n: layer(x) + torch.arange(8).clamp(max=n),
+        "filled": lambda x, n: layer(x) + torch.full((8,), n),
+        "masked": lambda x, n: layer(x).masked_fill(x > 0, n),
+    }
+    for what, function in functions.items():
+        of_size = lambda x, function=function: function(x, x.shape[0])
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fast = compiled(of_size, ENGINE, dynamic=True)
+            for count in (3, 5, 9):
+                x = torch.randn(count, 8)
+                same(fast(x), of_size(x), f"{what}, {count} rows")
+        need(counters["stats"]["unique_graphs"] == 1 and len(parts()) == 1, f"{what}: {counters['stats']['unique_graphs']} graphs, {len(parts())} packages")
+
+
 def engine_numbers():
     """Files that Inductor caches know parts by their numbers: in another process they are the same for the same part, and others for another."""
     twins, numbers = (Others(torch.relu).eval(), Others(torch.relu).eval(), Others(torch.tanh).eval()), []
@@ -396,7 +464,7 @@ def engine_numbers():
         for layers in twins:
             run = compiled(layers, ENGINE)
             run(torch.randn(3, 8))
-            (part,) = parts()
+            (part,) = shared_parts()
             numbers.append(engine._Parts().add(part))
             need(engine._parts.known[part.number] is part, "found by its number")
             del part, run
@@ -725,6 +793,8 @@ for name, function in {
     "engine: sizes without compiling again": engine_graphs,
     "engine: parts of a graph": engine_parts,
     "engine: weights that change": engine_changes,
+    "engine: models in turn": engine_models,
+    "engine: sizes that are numbers": engine_size_numbers,
     "engine: numbers of parts": engine_numbers,
     "engine: packages that are kept": engine_kept,
     "engine: rows that differ from ONNX": engine_rows,

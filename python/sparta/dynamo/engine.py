@@ -3,9 +3,10 @@
     Dynamo's graph --> ATen, undecomposed --> parts whose operators all have a row in translate.py --> a package each
                                               the rest: the inner backend, with the parts as opaque calls
 
-Parameters and buffers are constants of a package. Each call looks whether they are the tensors of before, at the version of before; where one is not,
-the package is compiled again, so that writes in place are seen; those through .data are not looked for. Open sizes are symbols of the package. A run
-takes the memory of torch's tensors and writes into tensors of torch's, on as many threads as torch has. Packages are kept for later (kept.py).
+Parameters and buffers are constants of a package. Each call looks whether they are tensors that a package is there for, at the version of before;
+where one is not, a package is compiled for these, so that writes in place are seen; those through .data are not looked for. Open sizes are symbols of
+the package. A run takes the memory of torch's tensors and writes into tensors of torch's, on as many threads as torch has. Packages are kept for
+later (kept.py).
 
 Where gradients are wanted, under autocast, and where torch cannot trace a graph, the graph is rewritten instead (rewrite.py); what stays outside is
 said once.
@@ -17,7 +18,9 @@ import collections
 import hashlib
 import operator
 import tempfile
+import threading
 import time
+import weakref
 from typing import Any
 
 import torch
@@ -40,6 +43,7 @@ _CODES = {
     torch.int32: "I32", torch.int64: "I64", torch.bool: "BOOL",
 }  # fmt: skip
 CODES = {dtype: numbers["SPARTA_" + word] for dtype, word in _CODES.items()}
+CHANGED = "mode engine: weights have changed; packages are compiled again when they do"
 # A part without one of these is not worth a call.
 PRODUCTS = ("linear", "linear_run", "addmm", "mm", "bmm", "matmul", "conv1d", "conv2d", "scaled_dot_product_attention")
 
@@ -49,7 +53,7 @@ def compile_graph(gm: torch.fx.GraphModule, inputs: Any, name: str, more: dict, 
     reason = _not_ours(gm, inputs)
     graph = Graph("engine")
     traced: Any = None
-    parts: list[Part] = []
+    parts: list[Shared] = []
     if not reason:
         try:
             traced = functional(to_aten(gm))
@@ -184,7 +188,7 @@ def _apart(one: list[torch.fx.Node], other: list[torch.fx.Node]) -> bool:
     return isinstance(at.meta.get("val"), (list, tuple)) and one[one.index(at) - 1].args[1:] != other[other.index(at) - 1].args[1:]
 
 
-def split(traced: torch.fx.GraphModule, inputs: Any, gm: torch.fx.GraphModule, graph: Graph, options: dict) -> list[Part]:
+def split(traced: torch.fx.GraphModule, inputs: Any, gm: torch.fx.GraphModule, graph: Graph, options: dict) -> list[Shared]:
     """Makes parts of the graph into calls of packages, in place."""
     partitioner = CapabilityBasedPartitioner(traced, _Support(seen_views(traced)), allows_single_node_partition=True)  # type: ignore[arg-type]
     proposed = [p for p in partitioner.propose_partitions() if any(is_product(n) for n in p.nodes)]
@@ -199,14 +203,15 @@ def split(traced: torch.fx.GraphModule, inputs: Any, gm: torch.fx.GraphModule, g
     paths = {n: name_of(source) for n, source in zip(placeholders, given)}
     for node in [n for n in fused.graph.nodes if n.op == "call_module"]:
         arguments = [n for n in node.args if isinstance(n, torch.fx.Node)]
-        part = Part(getattr(fused, str(node.target)), [constants.get(n) for n in arguments], [paths.get(n, n.name) for n in arguments], options)
-        why = part.build()
+        fixed = [constants.get(n) for n in arguments if isinstance(n.meta.get("val"), torch.Tensor)]
+        part = Shared(getattr(fused, str(node.target)), fixed, [paths.get(n, n.name) for n in arguments], options)
+        why, package = part.first(fixed)
         if why:
             tell(f"mode engine: {why}; this part of the graph stays outside")
         else:
             parts.append(part)
             _call(fused, node, part)
-            for row in part.package.layers if part.package is not None else []:
+            for row in package.layers if package is not None else []:
                 graph.add(row["name"], row["op"], row["implement"], row["reason"])
     fused.graph.lint()
     fused.recompile()
@@ -225,7 +230,7 @@ def is_constant(value: Any, source: torch.fx.Node) -> bool:
     return type(value) in (torch.Tensor, torch.nn.Parameter) and (static or isinstance(value, torch.nn.Parameter))
 
 
-def _call(gm: torch.fx.GraphModule, node: torch.fx.Node, part: Part) -> None:
+def _call(gm: torch.fx.GraphModule, node: torch.fx.Node, part: Shared) -> None:
     """The operator in place of a part. It gives a list; who read the part's one result reads its first."""
     tensors = [a for a in node.args if isinstance(a, torch.fx.Node) and isinstance(a.meta.get("val"), torch.Tensor)]
     with gm.graph.inserting_before(node):
@@ -243,24 +248,41 @@ def _result(gm: torch.fx.GraphModule) -> Any:
 
 
 # ---------------------------------------------------------------- a part
+_held: collections.Counter[int] = collections.Counter()  # storages by how many tensors of packages hold them
+
+
+def _holders(storage: int) -> int:
+    """How many hold a storage; who counts holds it, too."""
+    return torch._C._storage_Use_Count(storage) - 1
+
+
 class Part:
-    """A part of a graph, and the package that runs it. It is found by its number as long as it lives with its graph."""
+    """A part of a graph with the constants of one model, and the package that runs it."""
 
-    def __init__(self, gm: torch.fx.GraphModule, constants: list[Any], names: list[str], options: dict) -> None:
-        self.gm, self.options = gm, options
-        placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-        tensors = [isinstance(n.meta["val"], torch.Tensor) for n in placeholders]
-        self.constants = [value for value, is_tensor in zip(constants, tensors) if is_tensor]
-        self.values, self.names = constants, _distinct(names)
+    def __init__(self, gm: torch.fx.GraphModule, names: list[str], options: dict, builds: int = 0) -> None:
+        self.gm, self.names, self.options = gm, names, options
         self.package: packages.Package | None = None
-        self.builds = 0
-        self.number = _parts.add(self)
+        self.builds = builds  # with those for weights that these took the place of
+        self.seen: list[Any] = []
+        self.storages: list[int] = []
+        weakref.finalize(self, _let_go, self.storages)
 
-    def build(self) -> str:
-        """Makes the package, or finds the one that was kept; why it cannot be, or ""."""
-        begin, where = time.perf_counter(), ""
+    def build(self, constants: list[Any]) -> str:
+        """Makes the package, or finds the one that was kept; why it cannot be, or "". constants: one or None for each tensor given."""
+        begin, given = time.perf_counter(), iter(constants)
+        self.values = [next(given) if isinstance(n.meta["val"], torch.Tensor) else None for n in self.gm.graph.nodes if n.op == "placeholder"]
         # Before anything is read: who writes meanwhile is seen. Whose memory is held: an address is not given to another tensor.
-        seen = [None if t is None else (t.data_ptr(), t._version, t.detach()) for t in self.constants]
+        seen = [None if t is None else (t._version, t.detach()) for t in constants]
+        why, external = self._build()
+        self.values = []  # a model is not kept alive
+        self._hold(seen, external)  # once it is checked
+        self.builds += not why
+        self.seconds = time.perf_counter() - begin
+        return why
+
+    def _build(self) -> tuple[str, set[int]]:
+        """Why there is no package, and the addresses that it reads its constants from."""
+        where, external = "", set()
         try:
             here = "" if self.builds else place(self)  # weights that change would fill a disk
             why = ""
@@ -273,17 +295,27 @@ class Part:
                     _agree(made, model.outputs, self.gm)
                 question = ask(self, made, model.sizes)
                 self._take(keep(self, here, made, model, question), model)
+                external = {a.ctypes.data for a in model.external.values()} if self.package is made else set()
                 why = differs(self, question)
                 if why:
                     drop(here)
         except (Unknown, Error) as error:
-            return str(error).removeprefix(where)
+            why = str(error).removeprefix(where)
         except Exception as error:  # of a graph that nobody thought of: torch runs it
-            return f"{type(error).__name__}: {error}"
-        self.seen = seen  # once it is checked
-        self.builds += 1
-        self.seconds = time.perf_counter() - begin
-        return why
+            why = f"{type(error).__name__}: {error}"
+        return why, external
+
+    def _hold(self, seen: list[Any], external: set[int]) -> None:
+        """Counts who holds the memory of constants: the tensors here, and the arrays that the package reads."""
+        _let_go(self.storages)
+        self.seen = seen
+        for _, t in filter(None, seen):
+            self.storages += [t.untyped_storage()._cdata] * (1 + (t.data_ptr() in external))
+        _held.update(self.storages)
+
+    def gone(self) -> bool:
+        """Is there a constant that only packages hold? Then no model has these any more."""
+        return any(_holders(s) <= _held[s] for s in self.storages)
 
     def _found(self, where: str) -> bool:
         """Takes a package that was kept, where there is one and its answer is torch's still."""
@@ -307,20 +339,18 @@ class Part:
         self.shapes: dict[tuple, Any] = {}
 
     def fresh(self, tensors: list[torch.Tensor]) -> None:
-        """Compiles again where a constant is another tensor, or was written to."""
-        for t, seen in zip(tensors, self.seen):
-            if seen is not None and (t.data_ptr() != seen[0] or t._version != seen[1]):
-                break
-        else:
+        """Compiles again where a constant was written to."""
+        if all(seen is None or t._version == seen[0] for t, seen in zip(tensors, self.seen)):
             return
-        self.constants = [None if seen is None else t for t, seen in zip(tensors, self.seen)]
-        again = iter(self.constants)
-        self.values = [next(again) if isinstance(n.meta["val"], torch.Tensor) else None for n in self.gm.graph.nodes if n.op == "placeholder"]
-        tell("mode engine: weights have changed; packages are compiled again when they do")
-        why = self.build()
+        tell(CHANGED)
+        self.rebuild([None if seen is None else t for t, seen in zip(tensors, self.seen)])
+
+    def rebuild(self, constants: list[Any]) -> None:
+        why = self.build(constants)
         if why:
             self.package, self.sessions = None, {}
-            tell(f"mode engine: the package for the changed weights: {why}; torch runs this part from now on")
+            whose = "the changed" if self.builds else "another model's"
+            tell(f"mode engine: the package for {whose} weights: {why}; torch runs this part from now on")
 
     def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         if self.package is not None:
@@ -411,17 +441,69 @@ def describe(t: torch.Tensor) -> Any:
     return made
 
 
+def _let_go(storages: list[int]) -> None:
+    for storage in storages:
+        _held[storage] -= 1
+        if not _held[storage]:
+            del _held[storage]
+    storages.clear()
+
+
+class Shared:
+    """A part of a graph, with a package for each model that it serves: Dynamo has one graph for all models of a class, their weights are its inputs.
+    It is found by its number as long as it lives with its graph; a package goes when its model is gone and another one is made."""
+
+    def __init__(self, gm: torch.fx.GraphModule, constants: list[Any], names: list[str], options: dict) -> None:
+        self.gm, self.names, self.options = gm, _distinct(names), options
+        self.fixed = tuple(i for i, t in enumerate(constants) if t is not None)
+        self.parts: dict[tuple[int, ...], Part] = {}  # by the addresses of constants
+        self.lock = threading.Lock()
+        self.number = _parts.add(self)
+
+    def first(self, constants: list[Any]) -> tuple[str, packages.Package | None]:
+        """The package for the model that the graph was made of; why there is none."""
+        part = Part(self.gm, self.names, self.options)
+        why = part.build(constants)
+        if not why:
+            self.parts[self._key(constants)] = part
+        return why, part.package
+
+    def _key(self, tensors: list[Any]) -> tuple[int, ...]:
+        return tuple([tensors[i].data_ptr() for i in self.fixed])
+
+    def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        key = self._key(tensors)
+        part = self.parts.get(key)
+        return (self._another(key, tensors) if part is None else part)(tensors)
+
+    def _another(self, key: tuple[int, ...], tensors: list[torch.Tensor]) -> Part:
+        """For a model that was not here before, or for one whose weights are others now."""
+        with self.lock:
+            if key in self.parts:
+                return self.parts[key]
+            gone = {other.number: other.forget() for other in list(_parts.known.values())}
+            if gone[self.number]:
+                tell(CHANGED)
+            part = Part(self.gm, self.names, self.options, gone[self.number])
+            part.rebuild([t if i in self.fixed else None for i, t in enumerate(tensors)])
+            self.parts[key] = part
+            return part
+
+    def forget(self) -> int:
+        """Drops the packages whose models are gone; how often they had been made."""
+        gone = [key for key, part in list(self.parts.items()) if part.gone()]
+        return sum(self.parts.pop(key).builds for key in gone)
+
+
 class _Parts:
     """Parts by number, which is made of what the part computes: Inductor's files know it, and those of another process are about the same part or
     about none. It is not given twice in a process."""
 
     def __init__(self) -> None:
-        import weakref
-
         self.known: Any = weakref.WeakValueDictionary()
         self.given: set[int] = set()
 
-    def add(self, part: Part) -> int:
+    def add(self, part: Shared) -> int:
         number = digest(part.gm)
         while number in self.given:
             number += 1

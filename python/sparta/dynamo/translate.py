@@ -4,7 +4,8 @@
     translate(gm, values, folder) -> Model    the file, its inputs and its outputs
 
 A row is a function that writes the nodes of some overloads. Arguments are values, numbers, symbolic numbers and lists of them. Open sizes are
-expressions over symbols, and a symbol is the size of some input: its name in the file. Whoever reads .pt2 files can take the place of translate.
+expressions over symbols, and a symbol is the size of some input: its name in the file. A row leaves open sizes open, those that are arguments, too:
+one that asked for the number would make a graph for this size alone. Whoever reads .pt2 files can take the place of translate.
 """
 
 from __future__ import annotations
@@ -157,6 +158,11 @@ def dim_of(size: Any, name: str) -> int | str:
 def number(value: Any) -> Any:
     """A symbolic number as what it is now; torch notes that the graph is for this one."""
     return float(value) if isinstance(value, torch.SymFloat) else int(value) if isinstance(value, torch.SymInt) else value
+
+
+def _typed(value: Any) -> Any:
+    """What decides the type of a result as a tensor or a number does: of a symbolic number any of its kind, which settles no size."""
+    return value.fake if isinstance(value, Value) else 1 if isinstance(value, torch.SymInt) else number(value)
 
 
 def translate(gm: torch.fx.GraphModule, values: list[torch.Tensor | None], folder: str, names: list[str]) -> Model:
@@ -345,7 +351,7 @@ def _repeat(w: Writer, x: Value, times: Any) -> str:
 
 @row("tril.default", "triu.default")
 def _trilu(w: Writer, x: Value, diagonal: int = 0) -> str:
-    return w.node("Trilu", x, w.file.constant(int(diagonal)), upper=int("triu" in w.op))
+    return w.node("Trilu", x, w.scalar(diagonal), upper=int("triu" in w.op))
 
 
 # ---------------------------------------------------------------- rows: made of sizes
@@ -358,21 +364,24 @@ def _arange(w: Writer, *bounds: Any, **_: Any) -> str:
 @row("full.default", "ones.default", "zeros.default", "new_ones.default", "new_zeros.default", "new_full.default", "scalar_tensor.default")
 @row("full_like.default", "ones_like.default", "zeros_like.default")
 def _full(w: Writer, *given: Any, **_: Any) -> str:
-    value = 1 if "ones" in w.op else 0 if "zeros" in w.op else number(given[-1])
+    value = 1 if "ones" in w.op else 0 if "zeros" in w.op else given[-1]
+    if is_sym(value):
+        return w.node("Expand", w.cast(value, w.out.dtype), w.vector(w.out.shape))
+    value = number(value)
     return w.node("ConstantOfShape", w.vector(w.out.shape), value=torch.tensor([value], dtype=w.out.dtype))
 
 
 # ---------------------------------------------------------------- rows: element by element
 def _binary(op: str, *names: str) -> None:
     def write(w: Writer, a: Any, b: Any, **more: Any) -> str:
-        left, right = (t.fake if isinstance(t, Value) else number(t) for t in (a, b))
-        kind = torch.result_type(left, right)
+        kind = torch.result_type(_typed(a), _typed(b))
         if op == "Div" and not kind.is_floating_point:
             kind = torch.get_default_dtype()
         if more.get("rounding_mode"):
             raise Unknown("a division that rounds")
-        if more.get("alpha", 1) != 1:
-            b = Value(w.node("Mul", w.cast(b, kind), w.file.constant(number(more["alpha"]), kind)), torch.empty((), dtype=kind, device="meta"))
+        alpha = more.get("alpha", 1)
+        if is_sym(alpha) or alpha != 1:
+            b = Value(w.node("Mul", w.cast(b, kind), w.cast(alpha, kind)), torch.empty((), dtype=kind, device="meta"))
         logical = op in ("And", "Or", "Xor")
         if logical and kind != torch.bool:
             raise Unknown("bits of numbers")
@@ -471,9 +480,11 @@ def _clamp(w: Writer, x: Value, low: Any = None, high: Any = None, **more: Any) 
     if "hardtanh" in w.op or "relu6" in w.op:
         low, high = (0.0, 6.0) if "relu6" in w.op else (-1.0 if low is None else low, 1.0 if high is None else high)
     kind = w.out.dtype
-    if not kind.is_floating_point and any(b is not None and not torch.iinfo(kind).min <= number(b) <= torch.iinfo(kind).max for b in (low, high)):
-        raise Unknown("a clamp to what its type cannot hold")
-    bounds = [None if b is None else w.file.constant(number(b), kind) for b in (low, high)]
+    limits = None if kind.is_floating_point else torch.iinfo(kind)
+    for b in (low, high):
+        if limits and b is not None and not (kind == torch.int64 if is_sym(b) else limits.min <= number(b) <= limits.max):
+            raise Unknown("a clamp to what its type cannot hold")
+    bounds = [None if b is None else w.cast(b, kind) for b in (low, high)]
     return w.node("Clip", w.cast(x, kind), *bounds)
 
 
