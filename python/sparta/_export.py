@@ -24,11 +24,15 @@ LARGEST = 1_900_000_000  # bytes of weights that an ONNX file holds itself; beyo
 
 
 def plain(model: nn.Module) -> nn.Module:
-    """A copy for running, of ordinary modules: masked and packed layers are nn.Linear with zeros."""
+    """A copy for running, of ordinary modules: masked and packed layers are nn.Linear with zeros, and models of transformers answer without the
+    cache that they would go on from, which is an object of theirs and no tensor."""
     twin = unbuild_(nn.Sequential(copy.deepcopy(model))).get_submodule("0")
     for module in list(twin.modules()):
         if isinstance(module, Masked):
             unmask_(module)
+        config: Any = getattr(module, "config", None)
+        if getattr(config, "use_cache", None) is True:
+            config.use_cache = False  # the copy's own
     return twin.eval()
 
 
@@ -116,7 +120,18 @@ def _given(inputs: Any, where: str, dims: dict | None, shapes: Any) -> Any:
         )
     if unknown:
         raise ValueError(f"{where}: no dim {unknown[0]!r}; dynamic_shapes has {', '.join(sorted(there)) or 'none with a name'}")
+    _need_no_cache(inputs, where)
     return dict(inputs) if hasattr(inputs, "keys") else tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+
+
+def _need_no_cache(inputs: Any, where: str) -> None:
+    """Neither a cache of transformers nor the wish for one."""
+    named = inputs.items() if hasattr(inputs, "keys") else enumerate(inputs) if isinstance(inputs, (tuple, list)) else ()
+    for name, value in named:
+        if (name == "use_cache" and value) or any(c.__name__ == "Cache" and c.__module__.startswith("transformers.") for c in type(value).__mro__):
+            raise ValueError(
+                f"{where}: example_inputs[{name!r}] asks for a cache of transformers, which is no tensor; leave it out: the whole sequence goes in"
+            )
 
 
 def program(model: nn.Module, inputs: Any, folder: str, where: str, dims: dict | None = None, dynamic_shapes: Any = None) -> str:

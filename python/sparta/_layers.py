@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -144,18 +144,25 @@ def run(model: nn.Module, inputs: Any) -> None:
         raise ValueError(f"the model does not run on the example inputs: {said}; {what}") from error
 
 
-Meeting = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]
+class Meeting(NamedTuple):
+    """An input of a layer; lower: the type in which autocast has the layer compute, where it is on."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    lower: torch.dtype | None = None
 
 
 def meetings(model: nn.Module, wanted: dict[str, nn.Module], inputs: Any) -> dict[str, dict[Meeting, int]]:
-    """For each layer the shapes, strides and dtypes of its inputs, and how often each came."""
+    """For each layer the shapes, strides and dtypes of its inputs, autocast's too, and how often each came."""
     met: dict[str, dict[Meeting, int]] = {name: {} for name in wanted}
 
     def hook(name):
         def note(module, args):
             if args and isinstance(args[0], torch.Tensor):
                 x = args[0]
-                key = tuple(x.shape), tuple(x.stride()), x.dtype
+                lower = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else None
+                key = Meeting(tuple(x.shape), tuple(x.stride()), x.dtype, lower)
                 met[name][key] = met[name].get(key, 0) + 1
 
         return note
@@ -193,9 +200,8 @@ def read_weights(model: nn.Module, inputs: Any) -> set[int]:
 
 def example(meeting: Meeting, device: Any = None) -> torch.Tensor:
     """A tensor as one that was met, of random numbers."""
-    shape, stride, dtype = meeting
-    x = torch.empty_strided(shape, stride, dtype=dtype, device=device)
-    return x.normal_() if dtype.is_floating_point else x.zero_()
+    x = torch.empty_strided(meeting.shape, meeting.stride, dtype=meeting.dtype, device=device)
+    return x.normal_() if meeting.dtype.is_floating_point else x.zero_()
 
 
 # ---------------------------------------------------------------- replacing

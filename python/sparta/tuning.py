@@ -10,6 +10,7 @@ configuration is plain data: it can be written into a JSON file, and sent to oth
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import random
@@ -78,7 +79,8 @@ def _key(mask, met, backward: float) -> str:
     row = blocks.pos.diff().float()
     uneven = float(row.max() / row.mean().clamp(min=1e-9)) if row.numel() and blocks.crd.numel() else 0.0
     rows, cols = mask.shape
-    inputs = ", ".join(f"{count} of {list(shape)} {list(stride)} {dtype}" for (shape, stride, dtype), count in sorted(met.items(), key=str))
+    autocast = lambda m: "" if m.lower is None else f" as {m.lower}"
+    inputs = ", ".join(f"{count} of {list(m.shape)} {list(m.stride)} {m.dtype}{autocast(m)}" for m, count in sorted(met.items(), key=str))
     where = f"{torch.get_num_threads()} threads" if not mask.is_cuda else torch.cuda.get_device_name(mask.device)
     return (
         f"linear {rows}x{cols}, {word(blocks.block)}, density {float(mask.float().mean()):.2f}, fill {fill(mask, blocks.block):.1f}, "
@@ -87,14 +89,19 @@ def _key(mask, met, backward: float) -> str:
     )
 
 
-def _run(f, x, grad):
+def _run(f, meeting, x, grad):
+    """The layer on an input as it met one, and with its gradients. Autocast casts the weight in each call, as in a model that is called once."""
+    lower = lambda: torch.autocast(x.device.type, meeting.lower, cache_enabled=False) if meeting.lower else contextlib.nullcontext()
+
     def forward():
-        return f(x)
+        with lower():
+            return f(x)
 
     def both():
         with torch.enable_grad():
-            out = f(x.detach().requires_grad_())
-            out.backward(torch.ones_like(out) if grad is None else grad)
+            with lower():
+                out = f(x.detach().requires_grad_())
+            out.backward(torch.ones_like(out) if grad is None else grad.to(out.dtype))
 
     return forward, both
 
@@ -106,9 +113,9 @@ def _times(module, mask, tried, met, backward_weight, grads, quiet) -> dict[str,
     total = [0.0] * len(tried)
     for meeting, count in met.items():
         x = _layers.example(meeting, mask.device)
-        grad = next((g for g in grads if tuple(g.shape) == (*meeting[0][:-1], module.out_features)), None)
+        grad = next((g for g in grads if tuple(g.shape) == (*meeting.shape[:-1], module.out_features)), None)
         with torch.no_grad():
-            runs = [_run(f, x, grad) for f in functions]
+            runs = [_run(f, meeting, x, grad) for f in functions]
             forward = race([r[0] for r in runs], SECONDS, device=mask.device, quiet=quiet)
             cost = forward
             if backward_weight:
@@ -132,13 +139,18 @@ def _decide(tried, times: dict[str, float], said: str) -> dict[str, Any]:
 def _add_points(row, layer, mask, met, backward: bool) -> None:
     """On a GPU: the points of the kernels for these blocks, at each shape that the layer meets. What the tuning database has is not timed again."""
     packed = SparseLinear(_raw(layer), weight_mask=mask, format=tuple(row["block"]))
-    points = [p for meeting in met for p in packed.tune_points(_layers.example(meeting, mask.device), backward)]
+    points = []
+    for meeting in met:
+        lower = meeting.lower or meeting.dtype
+        points += (copy.deepcopy(packed).to(lower) if meeting.lower else packed).tune_points(
+            _layers.example(meeting, mask.device).to(lower), backward
+        )
     row["points"] = points
     row["reason"] += _points.said_of(points)
 
 
 def _said(met) -> str:
-    shapes = [str(list(shape)) for shape, _, _ in met]
+    shapes = [str(list(m.shape)) for m in met]
     return "with " + " and ".join(shapes[:2]) + (" and others" if len(shapes) > 2 else "")
 
 
@@ -277,7 +289,8 @@ def _wanted(module) -> bool:
 def _meet(module, wanted, inputs):
     if inputs is not None:
         return _layers.meetings(module, wanted, inputs)
-    return {name: {((TOKENS, m.in_features), (m.in_features, 1), next(m.parameters(recurse=False)).dtype): 1} for name, m in wanted.items()}
+    rows = lambda m: _layers.Meeting((TOKENS, m.in_features), (m.in_features, 1), next(m.parameters(recurse=False)).dtype)
+    return {name: {rows(m): 1} for name, m in wanted.items()}
 
 
 def _by_rule(mask) -> dict[str, Any]:
@@ -350,7 +363,7 @@ def _training_times(layer: MaskedLinear, block, met, quiet: Quiet) -> dict[str, 
         twin.train().train_in(None if way == "dense" else way)
     for meeting, count in met.items():
         x = _layers.example(meeting)
-        took = race([_run(twin, x, None)[1] for twin in twins], SECONDS, quiet=quiet)
+        took = race([_run(twin, meeting, x, None)[1] for twin in twins], SECONDS, quiet=quiet)
         total = [t + count * one for t, one in zip(total, took)]
     return {word(way): 1e6 * t for way, t in zip(ways, total)}
 

@@ -61,6 +61,33 @@ def bert():
     close(answer["pooler_output"], want.pooler_output)
 
 
+class Halves(dict):
+    """Times of layers, for a search that measures nothing: every pattern takes half as long as dense."""
+
+    def get(self, key, default=None):
+        return 100.0 if key[1] is None else 50.0
+
+
+def decoders():
+    """Those of transformers answer with a cache unless their configuration says otherwise; the package has the tensors, and the model its settings."""
+    import transformers as T
+
+    from sparta.prune import one_shot
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 50, "max_position_embeddings": 32}
+    ids = torch.arange(12).reshape(2, 6)
+    llama = T.LlamaForCausalLM(T.LlamaConfig(**sizes)).eval()
+    t5 = T.T5ForConditionalGeneration(T.T5Config(d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=2, vocab_size=50, decoder_start_token_id=0)).eval()
+    for model, inputs in ((llama, {"input_ids": ids}), (t5, {"input_ids": ids, "decoder_input_ids": ids})):
+        package = sparta.compile(model, example_inputs=inputs, **QUICK)
+        close(package.run(inputs)["logits"], model(**inputs).logits)
+        need(model.config.use_cache, "the model was changed")
+    for bad in ({"use_cache": True}, {"past_key_values": T.DynamicCache()}):
+        refused(ValueError, f"example_inputs[{min(bad)!r}] asks for a cache", sparta.compile, llama, example_inputs={"input_ids": ids, **bad}, **QUICK)
+    rows = one_shot(llama, method="magnitude", target_speedup=1.2, example_inputs={"input_ids": ids}, times=Halves())
+    need(any(row["density"] < 1 for row in rows), str(rows))
+
+
 def large():
     """Weights beyond what one ONNX file holds lie beside it; the package does not need them afterwards."""
     from sparta import _export
@@ -100,6 +127,6 @@ def refusals():
     refused(ValueError, "torch.export", sparta.compile, ByValue(), example_inputs=X)
 
 
-for name, function in {"modules": modules, "transformers' BERT": bert, "weights beside the file": large, "other ways": other_ways, "refusals": refusals}.items():
+for name, function in {"modules": modules, "transformers' BERT": bert, "transformers' decoders": decoders, "weights beside the file": large, "other ways": other_ways, "refusals": refusals}.items():
     tests.check(name, function)
 sys.exit(tests.finish())

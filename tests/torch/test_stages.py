@@ -773,6 +773,36 @@ class Everything(nn.Module):
         self.head.weight = self.emb.weight
 
 
+class Autocast(nn.Module):
+    """As Accelerate has a model: forward itself chooses the types, and a layer meets what the one before it gave."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(64, 128), nn.Linear(128, 64)
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.two(torch.relu(self.one(x))).float()
+
+
+def autocast():
+    """Layers are timed in the type in which they meet their inputs, and a time in one type is none in another."""
+    x, model = torch.randn(16, 64), sparta.sparsify_(Autocast(), "4x1:0.75", torch.randn(16, 64)).eval()
+    with torch.no_grad():
+        want = model(x)
+        built = sparta.build_(copy.deepcopy(model), x)
+        need((built(x) - want).abs().max() <= 0.02 * want.abs().max(), "another answer")
+    rows = {row["name"]: row for row in sparta.report(built)}
+    need(all(rows[name]["us"] is not None for name in ("one", "two")), str(rows))
+    met = _layers.meetings(model, _layers.layers(model), x)
+    need([(m.dtype, m.lower) for name in ("one", "two") for m in met[name]] == [(torch.float32, torch.bfloat16), (torch.bfloat16, torch.bfloat16)], str(met))
+    packed = sparta.build(copy.deepcopy(model), None, {name: {"block": [4, 1]} for name in ("one", "two")})
+    with torch.no_grad():
+        need((packed(x) - want).abs().max() <= 0.02 * want.abs().max(), "another answer in blocks")
+    train = sparta.tune(model, x, torch.randn(16, 64), backward_weight=1)
+    need(train["two"]["us"] is not None, str(train))
+
+
 def left():
     """Every matrix-like Parameter has a row, and those that are left a reason of the library's."""
     model = Everything()
@@ -821,6 +851,7 @@ for name, function in {
     "other masks": other_masks,
     "training in blocks": quick_training,
     "torch.compile": compiled,
+    "autocast inside of forward": autocast,
     "other operators": operators,
     "states of each form in each other": states,
     "copies": copies,
