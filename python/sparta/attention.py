@@ -7,18 +7,51 @@
 A layout speaks of blocks: "unidirectional" leaves out blocks of later tokens, and the ones on the diagonal are whole. SparseAttention(layout,
 causal=True) takes what is later inside them too. Tokens need not fill the last block. Random blocks come from `seed`, so that a model that is
 loaded again has those it was trained with.
+
+Numbers may be written as attributes of a class, too, where they are what an argument that is not given stands for:
+
+    class Wide(sparta.attention.BigBird):
+        num_random_blocks = 3
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 
 BIDIRECTIONAL, UNIDIRECTIONAL = "bidirectional", "unidirectional"
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+
+def _of_class(init: _Init) -> _Init:
+    """An __init__ whose arguments, where they are not given, are the attributes of these names that a subclass has."""
+    signature = inspect.signature(init)
+
+    @functools.wraps(init)
+    def filled(self, *args, **kwargs):
+        given = signature.bind_partial(self, *args, **kwargs).arguments
+        for name in signature.parameters:
+            if name not in given and hasattr(type(self), name):
+                kwargs[name] = getattr(type(self), name)
+        init(self, *args, **kwargs)
+
+    return filled  # type: ignore[return-value]
 
 
 class Layout:
     """What all layouts share. A subclass says in _head(head, n) which of n x n blocks a head has."""
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "_head" not in vars(cls):
+            _settle(cls)
+
+    @_of_class
     def __init__(
         self, num_heads: int = 1, block: int = 16, different_layout_per_head: bool = False, attention: str = BIDIRECTIONAL, seed: int = 0
     ) -> None:
@@ -56,7 +89,9 @@ class Layout:
     __call__ = mask
 
     def _head(self, head: int, n: int) -> torch.Tensor:
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__}: it has no layout; derive the class from one that has ({', '.join(_NAMED)}), or define _head(self, head, n)"
+        )
 
     # ---------------------------------------------------------------- parts of layouts, of n x n blocks
     @property
@@ -132,6 +167,7 @@ class Dense(Layout):
     [[True, True], [True, True]]
     """
 
+    @_of_class
     def __init__(self, num_heads: int = 1, block: int = 16, different_layout_per_head: bool = False) -> None:
         super().__init__(num_heads, block, different_layout_per_head)
 
@@ -146,6 +182,7 @@ class Fixed(Layout):
     [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]
     """
 
+    @_of_class
     def __init__(
         self,
         num_heads: int = 1,
@@ -195,6 +232,7 @@ class Variable(Layout):
     [[1, 0, 0, 0], [1, 1, 1, 0], [1, 1, 1, 0], [1, 0, 0, 1]]
     """
 
+    @_of_class
     def __init__(
         self,
         num_heads: int = 1,
@@ -234,6 +272,7 @@ class BigBird(Layout):
     [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1, 0, 1, 1, 1], [1, 0, 0, 1, 1]]
     """
 
+    @_of_class
     def __init__(
         self,
         num_heads: int = 1,
@@ -267,6 +306,7 @@ class BSLongformer(Layout):
     [[1, 1, 0, 0], [1, 1, 1, 1], [0, 1, 1, 1], [0, 1, 1, 1]]
     """
 
+    @_of_class
     def __init__(
         self,
         num_heads: int = 1,
@@ -295,6 +335,7 @@ class LocalSlidingWindow(Layout):
     [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
     """
 
+    @_of_class
     def __init__(self, num_heads: int = 1, block: int = 16, num_sliding_window_blocks: int = 3, attention: str = UNIDIRECTIONAL) -> None:
         super().__init__(num_heads, block, False, attention)
         _check_count("LocalSlidingWindow", num_sliding_window_blocks=num_sliding_window_blocks)
@@ -302,3 +343,24 @@ class LocalSlidingWindow(Layout):
 
     def _head(self, head, n):
         return self._past(self._sliding(n, self.num_sliding_window_blocks))
+
+
+# ---------------------------------------------------------------- classes of others
+_NAMED: dict[str, type[Layout]] = {kind.__name__: kind for kind in (Dense, Fixed, Variable, BigBird, BSLongformer, LocalSlidingWindow)}
+
+
+def _settle(cls: Any) -> None:
+    """Of a class without a layout of its own: one that derives from the base of all and has the name of a layout ("BigBirdSparsityConfig", as people
+    copy it from DeepSpeed's pages) is derived from that one. An attribute that nothing would read is refused."""
+    known = _NAMED.get(cls.__name__.removesuffix("SparsityConfig"))
+    if known is not None and not issubclass(cls, known) and "make_layout" not in vars(cls):
+        cls.__bases__ = tuple(known if base is Layout else base for base in cls.__bases__)
+    if any(callable(getattr(value, "__func__", value)) or isinstance(value, property) for value in vars(cls).values()):
+        return  # code of its own may read what it likes
+    kind = next((base for base in cls.__mro__ if base in _NAMED.values()), Layout)
+    numbers = [name for name in inspect.signature(kind.__init__).parameters if name != "self"]
+    for name in (*vars(cls), *vars(cls).get("__annotations__", {})):
+        if not name.startswith("_") and name not in numbers and kind is not Layout:
+            near = difflib.get_close_matches(name, numbers, 1)
+            mean = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(numbers)}"
+            raise TypeError(f"{cls.__name__}: {kind.__name__} has no {name!r}{mean}")

@@ -36,7 +36,8 @@ GAIN = 2.0  # and to save so many microseconds: less is what a timer cannot tell
 TOKENS = 128  # rows of an input where no example says how many
 LEAST_FILL = 0.5  # blocks that are emptier than this are not tried
 SECONDS = 0.05  # of timing a way
-ALGORITHMS = ("grid", "random", "tpe", "evolution")
+ALGORITHMS = ("grid", "random")
+LATER = ("tpe", "evolution")  # of the tuner, which is not there
 
 Config = dict[str, dict[str, Any]]
 
@@ -198,15 +199,19 @@ def _budget(budget) -> tuple[float, float]:
     raise ValueError(f"tune: budget {budget!r} is none; write seconds, '60s' or '200trials'")
 
 
-def _check(model, algo, max_trials, backward_weight) -> None:
+def _check(model, algo, max_trials, backward_weight, sample_grads) -> None:
     if not isinstance(model, nn.Module):
         raise TypeError(f"tune: a torch.nn.Module is needed, not {type(model).__name__}")
+    if algo in LATER:
+        raise ValueError(f"tune: algo {algo!r} is not there yet; {' and '.join(ALGORITHMS)} are, which try every way of a layer")
     if algo not in ALGORITHMS:
         raise ValueError(f"tune: no algorithm {algo!r}; there are {', '.join(ALGORITHMS)}")
-    if max_trials is not None and not (isinstance(max_trials, int) and max_trials >= 0):
+    if max_trials is not None and not (type(max_trials) is int and max_trials >= 0):
         raise ValueError(f"tune: max_trials {max_trials!r} must be a number of at least 0")
     if not (isinstance(backward_weight, (int, float)) and 0 <= backward_weight < float("inf")):
         raise ValueError(f"tune: backward_weight {backward_weight!r} must be a number of at least 0")
+    if sample_grads is not None and not backward_weight:
+        raise ValueError("tune: sample_grads count with the time of the gradients; say how much that counts, backward_weight=1, or leave them out")
 
 
 def tune(
@@ -224,10 +229,11 @@ def tune(
 ) -> Config:
     """Times the ways to run each sparse layer of a module at the shapes that sample_inputs give it, and returns the configuration.
 
-    sample_grads: gradients of outputs, where a layer's has their shape. algo: the order in which ways are tried; they are few, so that every one of
-    them is tried unless max_trials or budget (seconds, "60s", "200trials") end it: layers that were not reached get blocks by a rule, which their
-    reason says. backward_weight: how much the time of the gradients counts. remeasure: no time of before is believed. Nothing of the model is
-    changed.
+    sample_grads: gradients of outputs, where a layer's has their shape. algo: the order in which layers come, "grid" as in the model or "random";
+    ways are few, so that every one of them is tried unless max_trials or budget (seconds, "60s", "200trials") end it: layers that were not reached
+    get blocks by a rule, which their reason says. backward_weight: how much the time of the gradients counts (of attention, softmax and products
+    with a pattern of their own wholly, unless it is 0). verbose prints what was found, line by line. remeasure: no time of before is believed.
+    Nothing of the model is changed.
 
     >>> model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8))
     >>> config = tune(sparta.sparsify_(model, "4x1:0.75"), torch.ones(16, 64))
@@ -236,7 +242,7 @@ def tune(
     >>> sparta.build(model, None, config)(torch.ones(16, 64)).shape
     torch.Size([16, 8])
     """
-    _check(module, algo, max_trials, backward_weight)
+    _check(module, algo, max_trials, backward_weight, sample_grads)
     turn_(module)
     seconds, trials = _budget(budget)
     trials = min(trials, float("inf") if max_trials is None else max_trials)
@@ -253,10 +259,12 @@ def tune(
         why = held(module, name, layer) or ("" if met[name] else "the example does not call it")
         if why:
             config[name] = {"block": "dense", "us": None, "dense_us": None, "reason": f"dense: {why}"}
+            _tell(verbose, name, config)
             continue
         why = too_few_zeros(mask)
         if why:
             config[name] = {"block": "dense", "us": None, "dense_us": None, "reason": why}
+            _tell(verbose, name, config)
             continue
         tried = ways(mask)[:_most]
         key = _key(mask, met[name], backward_weight)
@@ -264,6 +272,7 @@ def tune(
         if not all(word(way) in times for way in tried):
             if trials < len(tried) or time.monotonic() >= end:
                 config[name] = _by_rule(mask)
+                _tell(verbose, name, config)
                 continue
             quiet = Quiet()
             times = _times(layer, mask, tried, met[name], backward_weight, grads, quiet)
@@ -273,11 +282,10 @@ def tune(
         config[name] = _decide(tried, times, _said(met[name]) + (", while other programs worked" if disturbed else ""))
         if mask.is_cuda and config[name]["block"] != "dense":
             _add_points(config[name], layer, mask, met[name], backward_weight > 0)
-        if verbose:
-            print(f"{name}: {config[name]['reason']}")
+        _tell(verbose, name, config)
     known.save()
     if _only is None:
-        _tune_operators(module, sample_inputs, config)
+        _tune_operators(module, sample_inputs, config, backward_weight > 0, lambda ways: trials >= ways and time.monotonic() < end, verbose)
     return {name: config[name] for name in (*wanted, *(set(config) - set(wanted)))}
 
 
@@ -299,7 +307,12 @@ def _by_rule(mask) -> dict[str, Any]:
     return {"block": "dense" if dense else list(blocks.block), "us": None, "dense_us": None, "reason": reason}
 
 
-def _tune_operators(module, inputs, config) -> None:
+def _tell(verbose: bool, name: str, config: Config) -> None:
+    if verbose:
+        print(f"{name}: {config[name]['reason']}")
+
+
+def _tune_operators(module, inputs, config, backward, within, verbose) -> None:
     """Other sparse operators (attention, softmax, products) have their own ways: a copy of each is asked, on what it meets."""
     others = {name: m for name, m in module.named_modules() if isinstance(m, OperatorBase) and not _layers.is_packed(m)}
     if not others or inputs is None:
@@ -320,9 +333,12 @@ def _tune_operators(module, inputs, config) -> None:
             handle.remove()
     for name, args in seen.items():
         twin = copy.deepcopy(others[name])
-        row = twin.tune(inputs=args) if args else {}
+        if twin.get_sparse_indexes() is not None and not within(len(twin.configs())):
+            continue  # as it is
+        row = twin.tune(inputs=args, backward=backward) if args else {}
         if row:  # without, it has one way to run
             config[name] = {**row, "us": None, "dense_us": None, "reason": twin.reason}
+            _tell(verbose, name, config)
 
 
 def _in_order(module, args, kwargs) -> tuple:

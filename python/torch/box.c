@@ -123,13 +123,19 @@ static void release(const sp_torch_call *call, torch_value *stack)
     }
 }
 
+/* What is on no device: None, which the dispatcher lets through where another argument is a tensor. */
+static bool no_tensor(sp_torch_call *call, const char *text)
+{
+    return sp_torch_fail(call, SPARTA_E_USAGE, "%s is None; give a tensor", text);
+}
+
 /* Where the first argument is, which is a tensor. */
 static bool find_device(sp_torch_call *call)
 {
     torch_tensor first = (torch_tensor)call->value[0];
     int32_t device, index = 0;
-    if (sp_torch.aoti_torch_get_device_type(first, &device) ||
-        (device != cpu && sp_torch.aoti_torch_get_device_index(first, &index)))
+    if (sp_torch.aoti_torch_get_device_type(first, &device)) return no_tensor(call, "the first argument");
+    if (device != cpu && sp_torch.aoti_torch_get_device_index(first, &index))
         return torch_failed(call, "look into a tensor");
     call->device = device == cpu ? 0 : 1 + index;
     return device == cpu || device == cuda ||
@@ -239,8 +245,8 @@ bool sp_torch_array_of(sp_torch_call *call, int k, const char *text, sp_torch_ar
 {
     torch_tensor handle = (torch_tensor)call->value[k];
     int32_t device, index = 0, type;
-    if (sp_torch.aoti_torch_get_device_type(handle, &device) ||
-        (call->device && sp_torch.aoti_torch_get_device_index(handle, &index)) ||
+    if (sp_torch.aoti_torch_get_device_type(handle, &device)) return no_tensor(call, text);
+    if ((call->device && sp_torch.aoti_torch_get_device_index(handle, &index)) ||
         sp_torch.aoti_torch_get_dtype(handle, &type))
         return torch_failed(call, "look into a tensor");
     /* The dispatcher chooses us by one argument; the others may lie anywhere. */

@@ -1,8 +1,11 @@
 """Code that used other libraries, with one import changed: the examples of docs/dropins.md, each against torch written out, with gradients."""
 
+import contextlib
 import copy
 import doctest
 import importlib
+import inspect
+import io
 import os
 import re
 import sys
@@ -220,6 +223,109 @@ def deepspeed_attention():
     close(deepspeed.SparseSelfAttention(Mine())(q, k, v), dense_attention(q, k, v, to_mask(Mine().make_layout(96), 16)))
     refused(ValueError, "make it with num_heads=4", deepspeed.SparseSelfAttention(deepspeed.DenseSparsityConfig(num_heads=2)), q, k, v)
     refused(ValueError, "must be alike", attention, q, k[:, :, :5], v)
+    short = deepspeed.SparseSelfAttention(deepspeed.DenseSparsityConfig(num_heads=4), max_seq_length=64)
+    refused(ValueError, "max_seq_length is 64", short, q, k, v)
+
+
+def deepspeed_classes():
+    """Configs as people write them: numbers as attributes of a class, derived from the base of all or from the config that they mean."""
+    from sparta import attention as layouts
+    from sparta.compat import deepspeed
+    from sparta.compat.deepspeed import SparsityConfig
+
+    class BigBirdSparsityConfig(SparsityConfig):
+        num_random_blocks = 0
+        num_sliding_window_blocks = 5
+        block = 8
+
+    want = deepspeed.BigBirdSparsityConfig(num_heads=4, block=8, num_random_blocks=0, num_sliding_window_blocks=5)
+    need(not torch.equal(want.make_layout(96), deepspeed.BigBirdSparsityConfig(num_heads=4, block=8).make_layout(96)), "the defaults are no case")
+    need(torch.equal(BigBirdSparsityConfig(num_heads=4).make_layout(96), want.make_layout(96)), "of the name in the base of all")
+    need(isinstance(BigBirdSparsityConfig(), deepspeed.BigBirdSparsityConfig), "it is one of these")
+    q, k, v = (torch.randn(2, 4, 96, 16) for _ in range(3))
+    attention = deepspeed.SparseSelfAttention(sparsity_config=BigBirdSparsityConfig)
+    close(attention(q, k, v), dense_attention(q, k, v, to_mask(want.make_layout(96), 8)))
+
+    class Wide(deepspeed.FixedSparsityConfig):
+        num_local_blocks, attention, num_heads = 2, "unidirectional", 4
+
+    class Wider(Wide):
+        num_local_blocks = 3
+
+        def __init__(self, **more):
+            super().__init__(block=32, **more)
+
+    for config, same in (
+        (Wide(), layouts.Fixed(4, num_local_blocks=2, attention="unidirectional")),
+        (Wider(), layouts.Fixed(4, 32, num_local_blocks=3, attention="unidirectional")),
+        (Wider(attention="bidirectional"), layouts.Fixed(4, 32, num_local_blocks=3)),
+        (Wide(num_local_blocks=3), layouts.Fixed(4, num_local_blocks=3, attention="unidirectional")),
+    ):
+        need(torch.equal(config.make_layout(96), same.make_layout(96)), f"{type(config).__name__}: {vars(config)}")
+    for kind in layouts._NAMED.values():  # every argument of every layout
+        given = {"num_heads": 2, "block": 8, "different_layout_per_head": True, "seed": 7, "attention": "unidirectional", "num_random_blocks": 2}
+        given |= {"local_window_blocks": [1, 2], "global_block_indices": [1], "global_block_end_indices": [3], "num_local_blocks": 6}
+        given |= {"num_global_blocks": 2, "num_sliding_window_blocks": 5, "num_different_global_patterns": 3}
+        taken = {name: value for name, value in given.items() if name in inspect.signature(kind.__init__).parameters}
+        mine = type("Mine", (kind,), taken)
+        need(torch.equal(mine().make_layout(96), kind(**taken).make_layout(96)), f"{kind.__name__} by attributes")
+    refused(ValueError, "num_random_blocks -1", type("Mine", (layouts.BigBird,), {"num_random_blocks": -1}))
+    refused(TypeError, "did you mean 'num_random_blocks'?", type, "Mine", (layouts.BigBird,), {"num_randm_blocks": 1})
+    refused(TypeError, "Dense has no 'attention'", type, "Mine", (layouts.Dense,), {"attention": "unidirectional"})
+    refused(NotImplementedError, "it has no layout", type("Mine", (SparsityConfig,), {"block": 4})().make_layout, 96)
+    eight = deepspeed.SparseSelfAttention(type("Mine", (layouts.BigBird,), {"num_heads": 8}))
+    refused(ValueError, "the config has 8 heads, the query 4", eight, q, k, v)
+    named = deepspeed.SparseSelfAttention(type("Own", (layouts.BigBird,), {"_head": lambda self, head, n: torch.eye(n, dtype=torch.bool), "note": 1}))
+    need(named(q, k, v).shape == q.shape, "a layout of one's own")
+
+
+def nothing_ignored():
+    """What other libraries take and nothing here would read is refused by name; what prints prints."""
+    from sparta.compat import sten
+    from sparta.compat.pytorch_block_sparse import BlockSparseLinear, BlockSparseModelPatcher
+    from sparta.compat.torch_blocksparse import MatMul, Softmax
+    from sparta.compat.xformers import BlockSparseAttention
+
+    layout = torch.ones(2, 4, 4)
+    refused(TypeError, "dropuot", BlockSparseAttention, layout, dropuot=0.5)
+    refused(ValueError, "bench is not known", MatMul, layout, 16, "sdd", bench=True)
+    refused(ValueError, "bench is not known", Softmax, layout, 16, bench=True)
+    q = torch.rand(1, 2, 64, 8)
+    close(MatMul(layout, 16, "sdd", trans_b=True, device="cpu")(q, q), MatMul(layout, 16, "sdd", trans_b=True)(q, q))
+    refused(ValueError, "it was made for cuda:0", MatMul(layout, 16, "sdd", trans_b=True, device="cuda:0"), q, q)
+    patcher = BlockSparseModelPatcher()
+    refused(ValueError, "'pseudo_linear' is not known", patcher.add_pattern, "0", {"density": 0.5, "pseudo_linear": True})
+    refused(ValueError, "has no 'density'", patcher.add_pattern, "0", {})
+    patcher.add_pattern("0", {"density": 0.5, "block_shape": (8, 8)})
+    model = nn.Sequential(nn.Linear(64, 64))
+    patcher.patch_model(model)
+    need(model[0].get_sparse_indexes().block == (8, 8), "block_shape of a pattern")
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        BlockSparseLinear(64, 64, density=0.5, verbose=True)
+    need("density 0.5" in said.getvalue(), f"verbose said {said.getvalue()!r}")
+
+    class Halves:
+        """A format that has no element below 0.5."""
+
+        def __init__(self, data):
+            self.data = data
+
+        @staticmethod
+        def from_dense(tensor):
+            return Halves(torch.where(tensor.abs() >= 0.5, tensor, 0))
+
+        def to_dense(self):
+            return self.data
+
+    for formats in ({"out_format": Halves}, {"tmp_format": Halves}, {"tmp_format": Halves, "inline_sparsifier": sten.KeepAll()}):
+        builder = sten.SparsityBuilder()
+        builder.set_weight("0.weight", **formats)
+        dense = nn.Sequential(nn.Linear(16, 16))
+        with torch.no_grad():
+            dense[0].weight.copy_(torch.rand(16, 16))
+        made = builder.get_sparse_model(dense)[0].weight
+        need(torch.equal(made != 0, dense[0].weight >= 0.5), f"{formats} are ignored")
+
 
 
 # ---------------------------------------------------------------- torch's sparse tensors
@@ -487,6 +593,8 @@ for name, function in (
     ("torch_blocksparse: softmax", blocksparse_softmax),
     ("xFormers", xformers_attention),
     ("DeepSpeed", deepspeed_attention),
+    ("DeepSpeed: configs as classes with numbers", deepspeed_classes),
+    ("nothing is taken and ignored", nothing_ignored),
     ("torch's sparse tensors", torch_tensors),
     ("apex", apex_asp),
     ("STen: formats and implementations of one's own", sten_own),

@@ -304,6 +304,34 @@ def wrong_arguments():
         refused(RuntimeError, words, operator, *arguments)
 
 
+def none_for_a_tensor():
+    """None in the place of any tensor of any operator, the others right: a sentence, and never a word that a bug of ours has."""
+    blocks, done = pattern(), 0
+    given = {"pos": blocks.pos, "crd": blocks.crd, "keep": None, "index": None, "bias": None, "rows": 24, "cols": 40, "height": 4, "width": 1}
+    given |= {"patterns": 1, "scale": 1.0, "turned": False, "pairs": 480, "weight": numbers(24, 40), "packed": torch.zeros(480, dtype=torch.int32)}
+    given |= {"values": values_of(blocks), "probabilities": values_of(blocks), "gradient": values_of(blocks), "a": numbers(24, 3), "c": numbers(40, 3)}
+    names = sorted(name.partition("::")[2] for name in torch._C._dispatch_get_all_op_names() if name.startswith("sparta::"))
+    for name in names:
+        operator = getattr(torch.ops.sparta, name).default
+        batch = 2 if "multiply" in name or "sample" in name else 0
+        x = numbers(2, 40, 3) if "multiply" in name else numbers(3, 24) if "turned" in name else numbers(3, 40)
+        right = {a.name: {**given, "x": x}[a.name] for a in operator._schema.arguments}
+        if batch:
+            right |= {key: right[key][None].expand(2, -1, -1).contiguous() for key in ("a", "c") if key in right}
+        for argument in operator._schema.arguments:
+            if str(argument.type) != "Tensor" or name.endswith("_dense"):  # those are torch's own words
+                continue
+            try:
+                operator(**{**right, argument.name: None})
+            except (RuntimeError, TypeError, AttributeError) as error:
+                need("E_INTERNAL" not in str(error), f"{name}, {argument.name}: {str(error).splitlines()[0]}")
+                done += f"{argument.name} is None" in str(error) or "first argument is None" in str(error)
+            else:
+                raise AssertionError(f"{name}: {argument.name} None was accepted")
+    need(done >= 20, f"only {done} were refused by us")
+    return f"{done} by us"
+
+
 def python_errors():
     """The functions raise what Python has for it, in one line without codes."""
     blocks, x = pattern(), numbers(3, 40)
@@ -366,6 +394,7 @@ def no_room():
 
 
 tests.check("wrong arguments, one line each", wrong_arguments)
+tests.check("None for a tensor", none_for_a_tensor)
 tests.check("exceptions of Python", python_errors)
 tests.check("leaks", leaks)
 tests.check("no memory", no_room)

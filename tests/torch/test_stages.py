@@ -1,5 +1,6 @@
 """The two stages of a whole model: sparsify_, build_, unbuild_, report, tune; states of each form in each other; tied weights."""
 
+import contextlib
 import copy
 import doctest
 import io
@@ -596,13 +597,50 @@ def tune():
     need(all("not timed" in row["reason"] for row in rows.values()), str(rows))
     for kind, words, more in (
         (ValueError, "algorithm", {"algo": "best"}),
+        (ValueError, "algo 'tpe' is not there yet", {"algo": "tpe"}),
+        (ValueError, "algo 'evolution' is not there yet", {"algo": "evolution"}),
+        (ValueError, "backward_weight=1", {"sample_grads": X}),
+        (ValueError, "max_trials", {"max_trials": True}),
         (ValueError, "budget", {"budget": "long"}),
         (ValueError, "max_trials", {"max_trials": -1}),
         (ValueError, "backward_weight", {"backward_weight": -1}),
     ):
         refused(kind, words, sparta.tune, model, X, **more)
+    operators()
     refused(ValueError, "near it", sparta.build, model, None, {"fc": {"block": "dense"}})
     refused(TypeError, "configuration", sparta.build, model, None, {"0": 4})
+
+
+def operators():
+    """What a model has of operators with a pattern of their own keeps within the budget, counts gradients and is told, as layers are."""
+
+    class Attends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = sparta.nn.SparseAttention(torch.ones(64, 64, dtype=torch.bool).tril())
+
+        def forward(self, x):
+            return self.attention(x, x, x)
+
+    model, x = Attends(), torch.randn(2, 64, 8)
+    for given in ({"max_trials": 0}, {"budget": "0s"}, {"max_trials": 1}):
+        need(sparta.tune(model, x, **given) == {}, f"timed within {given}")
+    seen = []
+    real = sparta.nn.OperatorBase.tune
+
+    def tune(self, *args, **kwargs):
+        seen.append(args[2] if len(args) > 2 else kwargs["backward"])
+        return real(self, *args, **kwargs)
+
+    sparta.nn.OperatorBase.tune = tune
+    try:
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            quick, whole = sparta.tune(model, x), sparta.tune(model, x, backward_weight=1, verbose=True)
+    finally:
+        sparta.nn.OperatorBase.tune = real
+    need(seen == [False, True] and "with gradients" not in quick["attention"]["reason"], f"{seen}, {quick}")
+    need("with gradients" in whole["attention"]["reason"] and said.getvalue().startswith("attention: "), f"{whole}, said {said.getvalue()!r}")
+    refused(ValueError, "it runs in one way", sparta.nn.DynamicSparseMoE([nn.Linear(4, 4)]).build, {"block": [4, 1]})
 
 
 def really():

@@ -28,6 +28,7 @@ class ASP:
     _dense: ClassVar[dict | None] = {}
     _mask: Any = None
     _permute = True
+    _verbosity = 0
     _optimizers: tuple = ()
     permuted: ClassVar[dict] = {}
 
@@ -44,7 +45,8 @@ class ASP:
         custom_layer_dict: Any = None,
         allow_permutation: bool = True,
     ) -> None:
-        """mask_calculator: m4n2_1d (2 of 4), mMnN_1d (N of M), or a function that gives the mask of a weight."""
+        """mask_calculator: m4n2_1d (2 of 4), mMnN_1d (N of M), or a function that gives the mask of a weight. verbosity: from 2 on a line is printed
+        for each layer that gets a mask."""
         if custom_layer_dict:
             raise ValueError("ASP: custom_layer_dict is not known; layers of torch.nn.Linear and Conv2d are pruned")
         mask = mask_calculator if callable(mask_calculator) else _calculator(mask_calculator)
@@ -63,7 +65,7 @@ class ASP:
             and name not in disallowed_layer_names
             and (allowed_layer_names is None or name in allowed_layer_names)
         }
-        cls._model, cls._mask, cls._permute = model, mask, allow_permutation
+        cls._model, cls._mask, cls._permute, cls._verbosity = model, mask, allow_permutation, verbosity
         cls._dense = {} if allow_recompute_mask else None
         cls._optimizers, cls.permuted = (), {}
 
@@ -92,6 +94,8 @@ class ASP:
             if cls._dense is not None:
                 cls._dense[name] = layer.weight.detach().clone()
             mask_(layer, masks[name], where=name)
+            if cls._verbosity >= 2:
+                print(f"ASP: {name}: {tuple(layer.weight.shape)}, {float(masks[name].float().mean()):.0%} stays")
 
     @classmethod
     def restore_pruned_weights(cls) -> None:

@@ -25,7 +25,8 @@ LENGTHS = 16  # numbers of tokens whose operators are kept: those made last
 
 
 class SparseSelfAttention(torch.nn.Module):
-    """Attention over the blocks that a config's make_layout(tokens) has. A class in place of a config is made with the heads of the first query.
+    """Attention over the blocks that a config's make_layout(tokens) has. A class in place of a config is made with its num_heads, or where it has
+    none with the heads of the first query. max_seq_length: a query of more tokens is refused; None: any number.
 
     >>> attention = SparseSelfAttention(sparsity_config=BigBirdSparsityConfig)
     >>> q = torch.rand(2, 4, 64, 8)
@@ -33,7 +34,9 @@ class SparseSelfAttention(torch.nn.Module):
     torch.Size([2, 4, 64, 8])
     """
 
-    def __init__(self, sparsity_config: Any = None, key_padding_mask_mode: str = "add", attn_mask_mode: str = "mul", max_seq_length: int = 2048):
+    def __init__(
+        self, sparsity_config: Any = None, key_padding_mask_mode: str = "add", attn_mask_mode: str = "mul", max_seq_length: int | None = None
+    ):
         super().__init__()
         self.sparsity_config = FixedSparsityConfig(num_heads=4) if sparsity_config is None else sparsity_config
         self.key_padding_mask_mode, self.attn_mask_mode, self.max_seq_length = key_padding_mask_mode, attn_mask_mode, max_seq_length
@@ -42,7 +45,8 @@ class SparseSelfAttention(torch.nn.Module):
     def get_ops(self, heads: int, tokens: int):
         """The three operators for this number of tokens."""
         if isinstance(self.sparsity_config, type):
-            self.sparsity_config = self.sparsity_config(num_heads=heads)
+            said = hasattr(self.sparsity_config, "num_heads")
+            self.sparsity_config = self.sparsity_config() if said else self.sparsity_config(num_heads=heads)
         config = self.sparsity_config
         ops = self._ops.get(tokens)
         if ops is None:
@@ -66,6 +70,8 @@ class SparseSelfAttention(torch.nn.Module):
                 f"SparseSelfAttention: query, key and value must be alike, (batch, heads, tokens, features), not {tuple(query.shape)}, "
                 f"{tuple(key.shape)}, {tuple(value.shape)}"
             )
+        if self.max_seq_length is not None and query.shape[2] > self.max_seq_length:
+            raise ValueError(f"SparseSelfAttention: {query.shape[2]} tokens, and max_seq_length is {self.max_seq_length}; give a larger one, or None")
         sdd, softmax, dsd = self.get_ops(query.shape[1], query.shape[2])
         shares = softmax(
             sdd(query, key),

@@ -49,6 +49,8 @@ class BlockSparseLinear(SparseLinear):
             if linear.bias is not None:
                 torch.nn.init.zeros_(linear.bias)
         super().__init__(linear, weight_mask=mask, format=(height, width))
+        if verbose:
+            print(f"BlockSparseLinear: {rows}x{cols} in blocks of {height}x{width}, density {self.get_sparse_indexes().density():.3f}")
 
 
 class BlockSparseModelPatcher:
@@ -66,6 +68,11 @@ class BlockSparseModelPatcher:
         self.patterns: list[tuple[str, dict[str, Any]]] = []
 
     def add_pattern(self, pattern: str, pattern_info: dict[str, Any]) -> None:
+        """pattern_info: density, and block_shape where blocks are not 32x32."""
+        unknown = sorted(set(pattern_info) - {"density", "block_shape"})
+        if unknown or "density" not in pattern_info:
+            said = "has no 'density', e.g. {'density': 0.5}" if not unknown else f"{unknown[0]!r} is not known; there are density and block_shape"
+            raise ValueError(f"add_pattern: pattern_info {said}")
         self.patterns.append((pattern, pattern_info))
 
     def get_patchable_layers(self, model: torch.nn.Module) -> list[dict[str, Any]]:
@@ -78,7 +85,7 @@ class BlockSparseModelPatcher:
             if info is not None and not isinstance(module, torch.nn.Linear):
                 raise ValueError(f"patch_model: '{name}' is a {type(module).__name__}, not a linear layer; narrow the pattern")
             if info is not None:
-                found[name] = BlockSparseLinear(density=info["density"], torch_nn_linear=module)
+                found[name] = BlockSparseLinear(torch_nn_linear=module, **info)
         if not found:
             raise ValueError(
                 f"patch_model: no layer matches {', '.join(repr(pattern) for pattern, _ in self.patterns) or 'anything: add_pattern first'}"

@@ -383,17 +383,18 @@ class SparsityBuilder:
 
     def __init__(self, model: torch.nn.Module | None = None):
         self.model: Any = model
-        self._weights: dict[str, tuple] = {}
-        self._interms: dict[str, tuple] = {}
+        self._weights: dict[str, list[tuple]] = {}
+        self._interms: dict[str, list[tuple]] = {}
         self._gradients: dict[str, tuple] = {}
 
     def set_weight(
         self, name, initial_sparsifier=None, inline_sparsifier=None, tmp_format=torch.Tensor, external_sparsifier=None, out_format=torch.Tensor
     ):
-        self._weights[name] = [s for s in (initial_sparsifier, inline_sparsifier, external_sparsifier) if s is not None], out_format
+        """What a format loses is lost after its sparsifier: tmp_format stands behind the inline one, out_format behind the external one."""
+        self._weights[name] = [(initial_sparsifier, torch.Tensor), (inline_sparsifier, tmp_format), (external_sparsifier, out_format)]
 
     def set_interm(self, name, inline_sparsifier=None, tmp_format=torch.Tensor, external_sparsifier=None, out_format=torch.Tensor):
-        self._interms[name] = [s for s in (inline_sparsifier, external_sparsifier) if s is not None], out_format
+        self._interms[name] = [(inline_sparsifier, tmp_format), (external_sparsifier, out_format)]
 
     def set_weight_grad(self, name, inline_sparsifier=None, tmp_format=torch.Tensor, external_sparsifier=None, out_format=torch.Tensor):
         self._gradients[name] = (inline_sparsifier or KeepAll(), tmp_format, external_sparsifier or KeepAll(), out_format)
@@ -405,9 +406,9 @@ class SparsityBuilder:
         if model is None:
             raise ValueError("SparsityBuilder: give the model")
         s = create_schedule(model)
-        for name, (steps, _) in self._weights.items():
+        for name, steps in self._weights.items():
             s[name].sparsify(_Steps(steps))
-        for name, (steps, _) in self._interms.items():
+        for name, steps in self._interms.items():
             s[name if ":" in name else name + ":output"].sparsify(_Steps(steps))
         parameters = dict(model.named_parameters())
         unknown = [name for name in self._gradients if name not in parameters]
@@ -427,18 +428,18 @@ class SparsityBuilder:
 
 
 class _Steps(sparsifiers.Sparsifier):
-    """Sparsifiers of STen one after the other, as one mask."""
+    """Sparsifiers of STen one after the other, each with the format that follows it, as one mask."""
 
     def __init__(self, steps):
-        self.steps = [step() if isinstance(step, type) else step for step in steps]
+        given = [(KeepAll() if step is None else step, format) for step, format in steps if step is not None or format is not torch.Tensor]
+        self.steps = [(step() if isinstance(step, type) else step, format) for step, format in given]
 
     def mask(self, x):
-        for step in self.steps:
-            x = _dense(
-                sparsify(step, x, torch.Tensor)
-                if (type(step), torch.Tensor, torch.Tensor) in _SPARSIFIERS or hasattr(step, "mask")
-                else _any(step, x)
-            )
+        for step, format in self.steps:
+            if (type(step), torch.Tensor, format) in _SPARSIFIERS or hasattr(step, "mask"):
+                x = _dense(sparsify(step, x, format))
+            else:
+                x = _dense(sparsify(KeepAll(), _dense(_any(step, x)), format))
         return x != 0
 
 

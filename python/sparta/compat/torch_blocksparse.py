@@ -19,7 +19,9 @@ from .._blocks import Blocks
 
 
 class _Layout:
-    def __init__(self, layout, block, where, shape=None):
+    def __init__(self, layout, block, where, shape=None, device=None, bench=False):
+        if bench:
+            raise ValueError(f"{where}: bench is not known; sparta.testing.profile times what you like")
         layout = torch.as_tensor(layout)
         if layout.dim() == 2:
             layout = layout[None]
@@ -30,9 +32,12 @@ class _Layout:
         self.shape = shape or (self.rows * block, self.cols * block)
         self.head, self.row, self.col = self.layout.nonzero().unbind(-1)
         self._made = {}
+        self.device = None if device is None else torch.device(device)  # where its operands have to be; None: anywhere
 
     def blocks(self, batch, device):
         """The pattern of a batch: that of the heads, again and again."""
+        if self.device is not None and (self.device.type != device.type or self.device.index not in (None, device.index)):
+            raise ValueError(f"{self.where}: it was made for {self.device}, and its operands are on {device}")
         key = batch, device
         if key not in self._made:
             counts = self.layout.sum(-1).flatten().repeat(batch)
@@ -70,7 +75,7 @@ class MatMul(_Layout):
     MODES = ("sdd", "dsd", "dds")
 
     def __init__(self, layout, block: int, mode: str, trans_a: bool = False, trans_b: bool = False, device=None, bench: bool = False, *, shape=None):
-        super().__init__(layout, block, f"MatMul {mode}", shape)
+        super().__init__(layout, block, f"MatMul {mode}", shape, device, bench)
         if mode not in self.MODES:
             raise ValueError(f"MatMul: mode {mode!r} is none of {', '.join(self.MODES)}")
         self.mode, self.trans_a, self.trans_b = mode, trans_a, trans_b
@@ -117,7 +122,7 @@ class Softmax(_Layout):
     a row that sees nothing is 0."""
 
     def __init__(self, layout, block: int, device=None, bench: bool = False, *, shape=None):
-        super().__init__(layout, block, "Softmax", shape)
+        super().__init__(layout, block, "Softmax", shape, device, bench)
 
     def __call__(self, x, scale=1.0, rpe=None, key_padding_mask=None, attn_mask=None, key_padding_mask_mode="add", attn_mask_mode="mul"):
         values = self.flat_values(x).unflatten(0, (x.shape[0], -1)) * scale

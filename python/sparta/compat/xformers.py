@@ -22,9 +22,7 @@ class BlockSparseAttention(torch.nn.Module):
     torch.Size([3, 2, 64, 8])
     """
 
-    def __init__(
-        self, layout: torch.Tensor, block_size: int = 16, dropout: float = 0.0, num_heads: int | None = None, causal: bool = False, **unused
-    ):
+    def __init__(self, layout: torch.Tensor, block_size: int = 16, dropout: float = 0.0, num_heads: int | None = None, causal: bool = False):
         super().__init__()
         layout = layout if layout.dim() == 3 else layout[None].expand(num_heads or 1, -1, -1)
         if num_heads is not None and layout.shape[0] != num_heads:

@@ -12,7 +12,7 @@ from torch.nn.functional import dropout, scaled_dot_product_attention
 from .. import attention as layouts
 from ._mask import block_of, check_mask, choose_blocks
 from ._products import is_whole, multiply, sample, select, shorten, softmax, spread
-from .base import OperatorBase
+from .base import OperatorBase, need_no_way
 
 
 class SparseAttention(OperatorBase):
@@ -243,6 +243,7 @@ class SeqlenDynamicSparseAttention(OperatorBase):
             self._seqlens = mask
 
     def build(self, config: dict | None = None, sample_inputs: Any = None) -> None:
+        need_no_way(self, config)
         self.ready = True
 
     def tune(self, inputs: Any = None, sample_inputs: Any = None, backward: bool = False, seconds: float = 0.2) -> dict:

@@ -201,6 +201,12 @@ class OperatorBase(torch.nn.Module):
         self._refresh()
 
 
+def need_no_way(module: OperatorBase, config: dict | None) -> None:
+    """Of a module that runs in one way."""
+    if config:
+        raise ValueError(f"{type(module).__name__}.build: it runs in one way, {module.reason}; leave config out")
+
+
 def _said(config):
     block = config["block"]
     return block if isinstance(block, str) else f"blocks of {block[0]}x{block[1]}"

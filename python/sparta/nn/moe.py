@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .base import OperatorBase
+from .base import OperatorBase, need_no_way
 
 
 class DynamicSparseMoE(OperatorBase):
@@ -36,6 +36,7 @@ class DynamicSparseMoE(OperatorBase):
         raise ValueError("DynamicSparseMoE: its sparsity is exp_ids, given with each call")
 
     def build(self, config: dict | None = None, sample_inputs: Any = None) -> None:
+        need_no_way(self, config)
         self.ready = True
 
     def tune(self, inputs: Any = None, sample_inputs: Any = None, backward: bool = False, seconds: float = 0.2) -> dict:
