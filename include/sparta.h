@@ -532,6 +532,78 @@ typedef enum sparta_left {
 /* In words; "" for a number that is none of these. */
 SPARTA_API const char *sparta_left_reason(sparta_left why);
 
+/* ------------------------------------------------------------------ pruning in one shot
+ * A trained model in, the same with less of its weights out, and what each weight lost: `sparta prune`. */
+typedef struct sparta_prune_options {
+    size_t size;
+    /* "4x1:0.9", "2:4" (docs/patterns.md). */
+    const char *pattern;
+    /* "magnitude", "wanda" or "sparsegpt"; NULL: magnitude. */
+    const char *method;
+    /* .npz or .safetensors with an array for each input, items along its first dimension; NULL: none, which magnitude does without. */
+    const char *data;
+    /* Globs of weights, or of layers, to leave; ended by NULL. */
+    const char *const *keep;
+    /* Of runs on data; 0: the cores available. */
+    int threads;
+    void (*progress)(void *user, int done, int all, const char *what);
+    void *progress_user;
+} sparta_prune_options;
+
+typedef struct sparta_pruned_weight {
+    const char *name;
+    int rank;
+    int64_t dim[SPARTA_RANK];
+    /* What is left of its elements and of its norm; the share of its layer's output that is lost on the data; NAN: not known. */
+    double density, norm_kept, error;
+    /* Why it was left as it is; "": it was pruned. */
+    const char *left;
+} sparta_pruned_weight;
+typedef struct sparta_pruned sparta_pruned;
+/* Writes the ONNX file; `out` may be NULL. Of the options of compile masks, schedule, rules, external_data_root, external and dims count. */
+SPARTA_API SPARTA_MUST sparta_status sparta_prune_file(sparta_ctx *cx, const char *onnx, const char *pruned,
+                                                       const sparta_prune_options *prune,
+                                                       const sparta_compile_options *options,
+                                                       sparta_pruned **out);
+SPARTA_API void sparta_pruned_free(sparta_pruned *pruned);
+/* Every matrix-like weight of the model; past the last: NULL. Items of the data. */
+SPARTA_API const sparta_pruned_weight *sparta_pruned_weight_at(const sparta_pruned *pruned, int i);
+SPARTA_API int64_t sparta_pruned_items(const sparta_pruned *pruned);
+
+/* ------------------------------------------------------------------ the same answer?
+ * Two models, each a package, an ONNX file or a .pt2, on the same inputs: `sparta verify`. */
+typedef struct sparta_verify_options {
+    size_t size;
+    /* Of both; none: made from the seed, at a few sizes. */
+    const sparta_named_tensor *inputs;
+    int n_inputs;
+    uint64_t seed;
+} sparta_verify_options;
+
+typedef struct sparta_verified_output {
+    const char *name;
+    int same;
+    /* The largest difference, that relative to the largest value, and what is allowed of the first (docs/checking.md). */
+    double max_abs, max_rel, cosine, allowed;
+} sparta_verified_output;
+typedef struct sparta_verified_facts {
+    int same; /* all outputs are */
+    /* The first value of the graph that differs; NULL: none does, or it is not known. */
+    const char *first_difference;
+    /* What was compared, "batch=1 sequence=65"; NULL behind the last, and where inputs were given. */
+    const char *sizes[4];
+} sparta_verified_facts;
+typedef struct sparta_verified sparta_verified;
+/* SPARTA_OK also when they differ. Of the options of compile masks, schedule, remove, external_data_root, external, threads, rtol, atol and dims ("name=4":
+ * sizes of the inputs that are made) count. A package is run; its digests are compared first. */
+SPARTA_API SPARTA_MUST sparta_status sparta_verify(sparta_ctx *cx, const char *model, const char *against,
+                                                   const sparta_verify_options *verify,
+                                                   const sparta_compile_options *options,
+                                                   sparta_verified **out);
+SPARTA_API void sparta_verified_free(sparta_verified *verified);
+SPARTA_API const sparta_verified_facts *sparta_verified_facts_of(const sparta_verified *verified);
+SPARTA_API const sparta_verified_output *sparta_verified_output_at(const sparta_verified *verified, int i);
+
 /* ------------------------------------------------------------------ pruning to a time
  *
  * A time in; which weight takes which pattern so that the model runs within it, and least is lost. Times of layers are measured and remembered, a

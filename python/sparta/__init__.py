@@ -21,11 +21,12 @@ from .schedule import Schedule
 
 if TYPE_CHECKING:  # what __getattr__ finds
     from . import attention, compat, masked, nn, patterns, prune, sparsifiers, tensors, testing
+    from ._files import report, verify
     from ._loops import iter
     from .compact import compact_
     from .model_schedule import create_schedule
     from .sparsifiers import Sparsifier
-    from .stages import build_, report, sparsify_, unbuild_
+    from .stages import build_, sparsify_, unbuild_
     from .tensors import (
         BitmapTensor,
         BsrTensor,
@@ -41,13 +42,14 @@ if TYPE_CHECKING:  # what __getattr__ finds
     )
     from .tuning import build, tune
 
-# What is imported when it is first asked for, by module; those that need torch are among them.
+# What is imported when it is first asked for, by module; most of it needs torch.
 _LATER = {
+    "_files": ("report", "verify"),
     "_loops": ("iter",),
     "model_schedule": ("create_schedule",),
     "compact": ("compact_",),
     "sparsifiers": ("Sparsifier",),
-    "stages": ("build_", "report", "sparsify_", "unbuild_"),
+    "stages": ("build_", "sparsify_", "unbuild_"),
     "tensors": (
         "BitmapTensor",
         "BsrTensor",

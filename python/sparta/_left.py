@@ -12,14 +12,9 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils.parametrize import ParametrizationList
 
 from . import _layers
-from ._library import lib, numbers, string
 
 _EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 _RECURRENT = (nn.RNNBase, nn.RNNCellBase)
-
-
-def reason(kind: str) -> str:
-    return string(lib.sparta_left_reason(numbers["SPARTA_LEFT_" + kind]))
 
 
 def tied(model: nn.Module) -> set[int]:

@@ -4,14 +4,18 @@ A context serves one thread at a time, so every object of this package owns one,
 from a pool. ctypes releases the interpreter's lock for the length of a call.
 """
 
+import _thread
 import contextlib
 import ctypes as c
 import os
 import threading
+import time
 import weakref
 
 from ._header import Header, whole
 
+_FREE = {name: name + "_close" for name in ("sparta_archive", "sparta_model", "sparta_package")}  # of other handles NAME_free
+QUICK = 0.02  # seconds that Ctrl-C may wait for a call
 Path = str | os.PathLike[str]  # of a file, wherever one is taken
 HERE = os.path.dirname(os.path.abspath(__file__))
 _CLONE = os.path.dirname(os.path.dirname(HERE))
@@ -101,8 +105,11 @@ def at_end(thing, function, *arguments):
     process = os.getpid()
 
     def call():
-        if os.getpid() == process:
-            function(*arguments)
+        try:
+            if os.getpid() == process:
+                function(*arguments)
+        except KeyboardInterrupt:  # nobody hears what is raised here: once more, when this is over
+            threading.Timer(0.001, _thread.interrupt_main).start()
 
     end = weakref.finalize(thing, call)
     end.atexit = False
@@ -117,39 +124,73 @@ class Context:
         if not self.cx.value:
             raise MemoryError("sparta: no memory for a context")
         self.lock = threading.RLock()
+        self.quick = -1  # elements for which paced() calls directly
         self.interrupt = None  # an exception of a callback, to be raised when the call that it ended is back
         at_end(self, lib.sparta_ctx_free, self.cx)
 
     def call(self, name, *arguments):
-        """One function of the header that takes the context first; raises what it says."""
-        return self.check(getattr(lib, name)(self.cx, *map(text, arguments)))
+        """One function of the header, which takes the context first or a handle that has it; raises what it says."""
+        function = getattr(lib, name)
+        given = map(text, arguments) if function.argtypes[0] is not types["sparta_ctx"] else (self.cx, *map(text, arguments))
+        return self.check(function(*given))
 
     def long(self, name, *arguments):
-        """The same for a function that takes long, in a thread of its own: Ctrl-C reaches Python at once, and cancels it."""
-        failed, ended = [], threading.Event()
+        """The same for a function that may take long, in a thread of its own: Ctrl-C reaches Python at once, and cancels it. Signals come to the main
+        thread alone, so that others just call."""
+        if threading.current_thread() is not threading.main_thread():
+            self.call(name, *arguments)
+        else:
+            self._beside(name, arguments)
+        if self.interrupt:  # too late to stop anything
+            self._interrupted()
+
+    def paced(self, size, name, *arguments):
+        """The same for a function that is called again and again, each time for so many elements: one that was quick for half as many is called
+        directly, because a thread takes longer than a small model."""
+        begin = time.perf_counter()
+        if size <= self.quick:
+            self.call(name, *arguments)
+        else:
+            self.long(name, *arguments)
+        if time.perf_counter() - begin > QUICK:
+            self.quick = -1
+        elif size > self.quick // 2:
+            self.quick = 2 * size
+
+    def _beside(self, name, arguments):
+        failed, ended, begun = [], threading.Event(), threading.Lock()
 
         def work():
+            if not begun.acquire(blocking=False):  # it was given up
+                return
             try:
                 self.call(name, *arguments)
             except BaseException as e:
                 failed.append(e)
             ended.set()
 
-        thread = threading.Thread(target=work, daemon=True)
+        thread, stopped = threading.Thread(target=work, daemon=True), None
         while not ended.is_set():
             try:
-                if thread.ident is None:
+                if stopped:
+                    self.stop(stopped)
+                    if begun.acquire(blocking=False):
+                        break
+                else:
                     thread.start()
                 ended.wait()
             except BaseException as e:  # whatever happens here, the work ends first: it uses what the caller holds
-                self.stop(e)
-                if thread.ident is None:
-                    raise
+                stopped = stopped or e
+        if stopped:  # whatever came of it
+            self.interrupt = stopped
+            self._interrupted()
         if failed:
             raise failed[0]
-        if self.interrupt:  # too late to stop anything
-            interrupt, self.interrupt = self.interrupt, None
-            raise interrupt
+
+    def _interrupted(self):
+        interrupt, self.interrupt = self.interrupt, None
+        lib.sparta_ctx_reset(self.cx)
+        raise interrupt
 
     def stop(self, exception):
         """Cancels what runs; the call raises this where it comes back."""
@@ -161,10 +202,8 @@ class Context:
             return
         word = os.fsdecode(lib.sparta_status_name(status))
         message = string(lib.sparta_message(self.cx)) or word
-        interrupt, self.interrupt = self.interrupt, None
-        if interrupt:
-            lib.sparta_ctx_reset(self.cx)
-            raise interrupt
+        if self.interrupt:
+            self._interrupted()
         error = _KIND.get(word, Error)(message)
         error.status = word
         raise error
@@ -173,7 +212,12 @@ class Context:
         """The same for a function that makes a handle, its last argument."""
         kind = getattr(lib, name).argtypes[-1]._type_
         handle = kind()
-        self.call(name, *arguments, c.byref(handle))
+        try:
+            self.long(name, *arguments, c.byref(handle))
+        except BaseException:
+            if handle.value:  # too late to stop it
+                getattr(lib, _FREE.get(kind.__name__, kind.__name__ + "_free"))(handle)
+            raise
         return handle
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -66,8 +67,8 @@ class Expression(Handle):
                 if outs.get(name) is None:
                     outs[name] = self._empty(name, inputs, arrays)
             outputs, kept, done = _written(outs)
-            status = lib.sparta_expression_run(self._handle, inputs, len(inputs), outputs, len(outputs))
-            self._context.check(status)
+            size = sum(math.prod(t.tensor.dim[: t.tensor.rank]) for t in (*inputs, *outputs))
+            self._context.paced(size, "sparta_expression_run", self._handle, inputs, len(inputs), outputs, len(outputs))
             for call in done:
                 call()
         del keep, kept

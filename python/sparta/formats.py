@@ -94,7 +94,7 @@ class Packed(Handle):
         view, _, _ = _arrays.written(out, "out")
         view.dtype = t.dtype
         with self._context.lock:
-            self._context.call("sparta_packed_unpack", self._handle, c.byref(view))
+            self._context.long("sparta_packed_unpack", self._handle, c.byref(view))
         return out
 
     def arrays(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class Packed(Handle):
     def save(self, path: Path) -> Path:
         """An .npz that NumPy opens (docs/files.md)."""
         with self._context.lock:
-            self._context.call("sparta_packed_save", self._handle, path)
+            self._context.long("sparta_packed_save", self._handle, path)
         return path
 
     def __repr__(self):

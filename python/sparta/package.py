@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes as c
 import functools
+import math
 import os
 import sys
 import time
@@ -30,13 +31,27 @@ def _texts(texts):
     return (c.c_char_p * (len(texts) + 1))(*texts, None) if texts else None
 
 
+# Which options count, by what is done (sparta.h says it of each function); of compile all that are.
+_COUNT = {
+    "fit": {"dims", "threads", "target", "external_data_root", "db", "progress"},
+    "inspect": {"external_data_root", "external", "dims", "masks", "schedule", "limit", "no_propagate", "db"},
+    "prune": {"external_data_root", "external", "dims", "masks", "schedule"},
+    "verify": {"external_data_root", "external", "dims", "masks", "schedule", "remove", "threads", "rtol", "atol"},
+    "propagate": {"external_data_root", "external", "dims", "masks", "schedule", "remove", "multiple", "threads", "tesa"},
+}
+
+
 @contextlib.contextmanager
-def _options(context, masks=None, schedule=None, dims=None, remove=(), progress=None, external=None, **more):
-    """sparta_compile_options of keyword arguments; a name that the header does not have is a TypeError. What it makes lives within."""
+def _options(context, where, masks=None, schedule=None, dims=None, remove=(), progress=None, external=None, **more):
+    """sparta_compile_options of keyword arguments; a name that the header does not have, or that does not count here, is a TypeError. What it makes
+    lives within."""
     known = {f[0] for f in types["sparta_compile_options"]._fields_} - {"size", "rules", "progress_user", "n_external"}
-    unknown = sorted(set(more) - known)
-    if unknown:
-        raise TypeError(f"unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    counts = _COUNT.get(where, known - {"tesa"})
+    given = dict(more, masks=masks, schedule=schedule, dims=dims, remove=remove or None, progress=progress, external=external)
+    for name in sorted(name for name, value in given.items() if name in more or value is not None):
+        if name not in counts:
+            said = "does not count here" if name in known else "is unknown"
+            raise TypeError(f"{where}: option {name!r} {said}; there are {', '.join(sorted(counts))}")
     with contextlib.ExitStack() as stack:
         if isinstance(masks, dict):
             import tempfile
@@ -106,6 +121,8 @@ def _file(model, where="compile", example_inputs=None, dims=None, via="pt2", dyn
 
 def _ways(model, via):
     """How a torch module becomes a file: as a program of torch.export, and as ONNX where that has an operator we do not know."""
+    if via and not _is_module(model):
+        raise ValueError(f"compile: via={via!r} is for a torch.nn.Module; a file is what it is: leave it out")
     if via not in (None, "pt2", "onnx"):
         raise ValueError(f"compile: via is 'pt2' or 'onnx', not {via!r}")
     if via or not _is_module(model):
@@ -118,7 +135,7 @@ def _ways(model, via):
 def save_arrays(path: Path, arrays: Mapping[str, Any]) -> Path:
     """Named arrays into an .npz or .safetensors. Returns the path."""
     named, _held = _named(arrays)
-    Context().call("sparta_archive_save", path, named, len(arrays))
+    Context().long("sparta_archive_save", path, named, len(arrays))
     return path
 
 
@@ -203,8 +220,10 @@ def inspect(path: Path, **options: Any) -> dict[str, Any]:
     kind = c.c_int()
     context.call("sparta_file_kind_of", path, c.byref(kind))
     if kind.value == numbers["SPARTA_FILE_PACKAGE"]:
+        if options:
+            raise TypeError(f"inspect: {os.fspath(path)} is a package, of which no option counts; leave {next(iter(options))!r} out")
         return load(path).inspect()
-    with _options(context, **options) as o, _report(context, "sparta_model_report", path, o) as report:
+    with _options(context, "inspect", **options) as o, _report(context, "sparta_model_report", path, o) as report:
         facts = _facts(report)
         return {"name": os.fspath(path), "kind": "onnx" if "opset" in facts else "pt2", **facts}
 
@@ -275,9 +294,11 @@ class Package:
         package = self._open()
         return string(lib.sparta_package_note(package._handle))
 
-    def run(self, inputs: Mapping[str, Any], outputs: Iterable[str] | None = None) -> dict[str, Any]:
-        """Arrays by the names of the inputs in, NumPy arrays by the names of the outputs out (all of them, or those asked for)."""
-        package, sessions = self._open(), self._sessions
+    def run(self, inputs: Any, outputs: Iterable[str] | None = None) -> dict[str, Any]:
+        """Arrays by the names of the inputs in, or one array where there is one input; NumPy arrays by the names of the outputs out (all of them, or
+        those asked for)."""
+        package, sessions, inputs = self._open(), self._sessions, self._named(inputs)
+        outputs = [outputs] if isinstance(outputs, str) else outputs
         wanted = self._names(package, "output") if outputs is None else list(outputs)
         given, keep = (_NAMED * len(inputs))(), []
         for slot, (name, array) in zip(given, inputs.items()):
@@ -288,9 +309,33 @@ class Package:
         for slot, name in zip(answers, wanted):
             slot.name = text(str(name))
         with sessions.one() as session:
-            session.context.call("sparta_session_run", session.handle._handle, given, len(given), answers, len(answers))
+            size = sum(math.prod(slot.tensor.dim[: slot.tensor.rank]) for slot in given)
+            session.context.paced(size, "sparta_session_run", session.handle._handle, given, len(given), answers, len(answers))
             # Before the session goes to somebody else: its next run writes there.
             return {name: _arrays.copy(slot.tensor) for name, slot in zip(wanted, answers)}
+
+    def _named(self, inputs: Any) -> Mapping[str, Any]:
+        if isinstance(inputs, Mapping):
+            return inputs
+        names = self._names(self._open(), "input")
+        if len(names) != 1:
+            raise TypeError(f"the package has {len(names)} inputs; give them by name: {{{', '.join(f'{name!r}: array' for name in names)}}}")
+        return {names[0]: inputs}
+
+    def __call__(self, inputs: Any) -> Any:
+        """As run, but where there is one output it is that array.
+
+        >>> compile(model)(np.ones((2, 784), np.float32)).shape
+        (2, 10)
+        """
+        answers = self.run(inputs)
+        return next(iter(answers.values())) if len(answers) == 1 else answers
+
+    def __repr__(self) -> str:
+        if not self._package:
+            return "<sparta.Package, closed>"
+        words = [f"{name}: {dtype}[{','.join('?' if n is None else str(n) for n in dim)}]" for name, (dtype, dim) in self.inputs.items()]
+        return f"<sparta.Package {self._name or 'in memory'} ({', '.join(words)}) -> ({', '.join(self.outputs)})>"
 
     def inspect(self) -> dict[str, Any]:
         """What is in it, as `sparta inspect --json` says it."""
@@ -315,16 +360,16 @@ class Package:
         """Into a file: the old one or the new one is there, never a half."""
         package = self._open()
         with package._context.lock:
-            package._context.call("sparta_package_save", package._handle, path)
+            package._context.long("sparta_package_save", package._handle, path)
         return path
 
     def check(self) -> None:
         """Digests of all weights against the file."""
         package = self._open()
         with package._context.lock:
-            package._context.call("sparta_package_check", package._handle)
+            package._context.long("sparta_package_check", package._handle)
 
-    def bench(self, inputs: Mapping[str, Any], against: Package | Callable[..., Any] | None = None, seconds: float = 1.0) -> dict[str, Any]:
+    def bench(self, inputs: Any, against: Package | Callable[..., Any] | None = None, seconds: float = 1.0) -> dict[str, Any]:
         """Milliseconds of a run with these inputs, and of another package's (or any function of the inputs), alternately.
 
         {"subject": {"median_ms", "p90_ms", "p99_ms", "best_ms", "runs"}, "baseline": {...}, "ratio"}. A run here copies its outputs; `sparta bench`
@@ -409,7 +454,7 @@ def compile(
 
 def _compile(path: Path, out: Path | None, context: Mapping[str, Any] | None, options: dict[str, Any]) -> Package:
     ours, threads = Context(**(context or {})), options["threads"]
-    with _options(ours, **options) as o:
+    with _options(ours, "compile", **options) as o:
         if out is not None:
             ours.long("sparta_compile", path, out, o)
             return load(out, threads=threads, context=context)
@@ -437,7 +482,7 @@ def propagate(
 ) -> dict[str, int]:
     """Writes a smaller ONNX model with the same answer: what is zero, constant or not needed goes. Returns parameters before and after."""
     context = Context()
-    with _file(model, "propagate", example_inputs, dims) as path, _options(context, masks, schedule, dims, **options) as o:
+    with _file(model, "propagate", example_inputs, dims) as path, _options(context, "propagate", masks, schedule, dims, **options) as o:
         where = {name: options[name] for name in ("external_data_root", "external") if name in options}
         before = inspect(path, dims=dims, no_propagate=1, **where)["parameters"]
         context.long("sparta_propagate_file", path, out, o)

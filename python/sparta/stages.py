@@ -12,7 +12,6 @@ mask.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -22,6 +21,7 @@ from . import _layers, _left, tuning
 from ._blocks import choose
 from ._conv1d import is_conv1d, seen_as_linear, turn_
 from ._format_linear import FormatLinear
+from ._report import Report, left_reason
 from .masked import Masked, as_mask, mask_
 from .nn import OperatorBase
 from .patterns import Pattern
@@ -194,57 +194,6 @@ def _unpack(packed: Any) -> nn.Module:
 
 
 # ---------------------------------------------------------------- report
-LAYER_COLUMNS = {
-    "layer": "name",
-    "shape": "shape",
-    "pattern": "pattern",
-    "density": "density",
-    "runs as": "implement",
-    "us": "us",
-    "dense us": "dense_us",
-    "why": "reason",
-}
-
-
-class Report(list):
-    """Rows; print shows a table. Those of layers are as `sparta inspect --json` has them; a schedule's have columns of their own."""
-
-    exchange: Any = None  # sparta.prune.one_shot's, of a target time
-
-    def __init__(self, rows: Iterable[dict[str, Any]] = (), columns: dict[str, str] = LAYER_COLUMNS) -> None:
-        super().__init__(rows)
-        self.columns = dict(columns)
-
-    def __str__(self) -> str:
-        head = list(self.columns)
-        body = [[_shown(key, row[key]) for key in self.columns.values()] for row in self]
-        right = [key in ("density", "norm_kept", "error", "us", "dense_us") for key in self.columns.values()]
-        widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
-        lines = [
-            "  ".join(cell.rjust(w) if number else cell.ljust(w) for cell, w, number in zip(row, widths, right)).rstrip() for row in [head, *body]
-        ]
-        timed = [r for r in self if r.get("us") is not None]
-        if timed:
-            layers = [r for r in self if r.get("left") != _left.reason("EMBEDDING")]
-            us, dense = sum(r["us"] for r in timed), sum(r["dense_us"] for r in timed)
-            lines.append(
-                f"{sum(r['sparse'] for r in self)} of {len(layers)} layers run sparse; those timed take {us:.0f} us, dense {dense:.0f} us: "
-                f"{dense / us:.2f}x"
-            )
-        return "\n".join(lines)
-
-
-_DIGITS = {"density": 2, "norm_kept": 3, "error": 3}
-
-
-def _shown(key: str, value) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, (list, tuple)):
-        return "x".join(map(str, value))
-    return f"{value:.{_DIGITS.get(key, 0)}f}" if isinstance(value, float) else str(value)
-
-
 def report(model: nn.Module) -> Report:
     """What runs each layer of a model, its times where they were taken, and why: rows as `sparta inspect` has them. Matrix-like weights that are left
     whatever their zeros are have a row, too, whose `left` says why: convolutions, embeddings, tied heads, stacks of experts, in_proj_weight.
@@ -285,8 +234,8 @@ def _left_row(module_name: str, module: nn.Module, name: str, p: torch.Tensor, k
         "density": density,
         "implement": "dense",
         "sparse": False,
-        "left": _left.reason(kind),
-        "reason": _left.reason(kind),
+        "left": left_reason(kind),
+        "reason": left_reason(kind),
         "us": None,
         "dense_us": None,
     }
@@ -306,7 +255,7 @@ def _row(name: str, module: Any, shared: set[int]) -> dict[str, Any]:
     asked = module.__dict__.get("pattern")
     plain = "dense" if mask is None else f"{block[0]}x{block[1]}"
     kind = None if packed or measured else _left.of_layer(module, shared)
-    left = _left.reason(kind) if kind and (kind != "TIED" or mask is None) else None
+    left = left_reason(kind) if kind and (kind != "TIED" or mask is None) else None
     return {
         "name": name,
         "op": _OPS.get(type(module).__name__.removeprefix("Masked"), "Linear"),

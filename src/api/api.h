@@ -6,6 +6,8 @@
  *     arrays                            -->   archive.c   named arrays in files
  *     store                             -->   packed.c    packed tensors
  *     measure                           -->   fit.c       which pattern each weight takes, for a time
+ *     measure                           -->   verify.c    whether two models give the same answer
+ *     compile, prune, import            -->   prune.c     a model file pruned in one shot
  *     special                           -->   expression.c   expressions over operands in any formats
  *
  * Functions of sparta.h live in the room that does the work (sparta_session_run in run, sparta_compile in compile). What needs several

@@ -116,7 +116,8 @@ static sparta_status look_at_inputs(sparta_ctx *cx, sparta_session *s, const spa
 
 /* ------------------------------------------------------------------ groups */
 
-typedef struct wave { /* one job of the pool */
+typedef struct wave {     /* one job of the pool */
+    const sparta_ctx *cx; /* whose cancellation counts: of whole panels, and heads */
     sparta_session *s;
     const run_group *group;
     int64_t from, to; /* panels, or heads */
@@ -182,7 +183,7 @@ static void depth_first(void *arg, int thread)
     sparta_session *s = w->s;
     const int64_t n = w->to - w->from;
     int of = 0;
-    for (int64_t p; (p = take(s, n, thread, &of)) >= 0;) {
+    for (int64_t p; !sp_ctx_cancelled(w->cx) && (p = take(s, n, thread, &of)) >= 0;) {
         const sp_place at = {
             .panel = w->from + p, .slot = thread, .part = 0, .parts = 1, .work = work_of(s, thread)};
         for (int i = w->group->first; i <= w->group->last; i++)
@@ -240,7 +241,7 @@ static void by_heads(void *arg, int thread)
     const int64_t heads = attention->job.groups;
     double *spent = s->spent + (size_t)thread * (size_t)s->n_steps;
     int of = 0;
-    for (int64_t u; (u = take(s, w->to, thread, &of)) >= 0;) {
+    for (int64_t u; !sp_ctx_cancelled(w->cx) && (u = take(s, w->to, thread, &of)) >= 0;) {
         const sp_head h = {&product->job, &attention->job, product->entry,    attention->entry,
                            u / heads,     u % heads,       work_of(s, thread)};
         const double start = s->profile ? sp_now() : 0;
@@ -273,7 +274,7 @@ static sparta_status run_heads(sparta_ctx *cx, sparta_session *s, const run_grou
     const sp_job *attention = &s->step[g->first].call.job;
     const int64_t heads = attention->in[0].tensor.dim[0] * attention->groups;
     share_out(s, heads);
-    together(s, by_heads, &(wave){.s = s, .group = g, .to = heads});
+    together(s, by_heads, &(wave){.cx = cx, .s = s, .group = g, .to = heads});
     return SPARTA_OK;
 }
 
@@ -301,7 +302,7 @@ static sparta_status run_panels(sparta_ctx *cx, sparta_session *s, const run_gro
     const int64_t panels = first->panels, full = first->tokens / SP_PANEL;
     const int64_t whole = s->team == 1 ? panels : full / s->team * s->team;
     share_out(s, whole);
-    if (whole) together(s, depth_first, &(wave){.s = s, .group = g, .from = 0, .to = whole});
+    if (whole) together(s, depth_first, &(wave){.cx = cx, .s = s, .group = g, .from = 0, .to = whole});
     for (int i = g->first; whole < panels && i <= g->last; i++) {
         wave w = {.s = s, .group = g, .from = whole, .to = panels, .step = i};
         if (s->step[i].folded) continue;
@@ -359,6 +360,7 @@ sparta_status sp_session_execute(sparta_ctx *cx, sparta_session *s)
         case RUN_HEADS: SP_TRY(run_heads(cx, s, &s->group[g])); break;
         }
     }
+    SP_TRY(sp_check_cancel(cx));                  /* panels may have been left out */
     SP_TRY(sp_package_unchanged(cx, s->package)); /* while it ran */
     s->runs++;
     return SPARTA_OK;

@@ -231,6 +231,7 @@ static sparta_status assemble_with(sparta_ctx *cx, work *w, sp_packed *out, sp_s
 {
     weigh(w);
     key_by_levels(w);
+    SP_TRY(sp_check_cancel(cx));
     SP_TRY(sp_entries_sort(cx, w->e->n, &w->e->entry));
     w->coord = sp_alloc_array(cx, (size_t)w->e->n, sizeof *w->coord);
     SP_NEED(cx, w->coord);
@@ -241,6 +242,7 @@ static sparta_status assemble_with(sparta_ctx *cx, work *w, sp_packed *out, sp_s
     stats->elements = w->e->n;
     SP_TRY(each_level(cx, w, out, stats));
     if (w->store) SP_TRY(interleave(cx, w->f, out));
+    SP_TRY(sp_check_cancel(cx));
     return store_values(cx, w, out, stats);
 }
 

@@ -60,7 +60,7 @@ sparta_status sp_entries_sort(sparta_ctx *cx, int64_t n, sp_entry **entry)
     if (sorted) return SPARTA_OK;
     sp_entry *spare = sp_alloc_array(cx, (size_t)n, sizeof *spare), *from = *entry;
     SP_NEED(cx, spare);
-    for (int shift = 0; shift < 63 && most >> shift; shift += DIGIT) {
+    for (int shift = 0; shift < 63 && most >> shift && !sp_ctx_cancelled(cx); shift += DIGIT) {
         sort_by_digit(from, spare, n, shift);
         sp_entry *swap = from;
         from = spare;
@@ -79,6 +79,12 @@ static bool asked(const sparta_tensor *t, const sp_mask *mask, const sp_cursor *
                 : sp_element_stored(t->dtype, t->data, w->at[0]);
 }
 
+/* Cancelled? Asked now and then of so many elements. */
+static inline bool stops(const sparta_ctx *cx, int64_t seen)
+{
+    return !(seen & 0xfffff) && sp_ctx_cancelled(cx);
+}
+
 sparta_status sp_entries_of_tensor(sparta_ctx *cx, const sparta_tensor *t, const sp_mask *mask,
                                    sp_entry_list *out)
 {
@@ -86,16 +92,26 @@ sparta_status sp_entries_of_tensor(sparta_ctx *cx, const sparta_tensor *t, const
     int64_t weight[SPARTA_RANK], key = 0, n = 0;
     memcpy(e.dim, t->dim, (size_t)t->rank * sizeof e.dim[0]);
     SP_TRY(weigh(cx, t->rank, t->dim, weight));
-    for (sp_cursor w = sp_cursor_begin(t->rank, t->dim, 1, &t); w.more; sp_cursor_next(&w))
+    for (sp_cursor w = sp_cursor_begin(t->rank, t->dim, 1, &t); w.more; sp_cursor_next(&w), key++) {
         e.n += asked(t, mask, &w);
+        if (stops(cx, key)) break;
+    }
     SP_TRY(sp_check_cancel(cx));
     e.entry = sp_alloc_array(cx, (size_t)e.n, sizeof *e.entry);
     SP_NEED(cx, e.entry);
-    for (sp_cursor w = sp_cursor_begin(t->rank, t->dim, 1, &t); w.more && n < e.n; sp_cursor_next(&w), key++)
+    key = 0;
+    for (sp_cursor w = sp_cursor_begin(t->rank, t->dim, 1, &t); w.more && n < e.n;
+         sp_cursor_next(&w), key++) {
         if (asked(t, mask, &w)) e.entry[n++] = (sp_entry){key, w.at[0]};
+        if (stops(cx, key)) break;
+    }
     e.n = n; /* fewer when somebody changed the array meanwhile */
-    *out = e;
-    return SPARTA_OK;
+    const sparta_status status = sp_check_cancel(cx);
+    if (status)
+        sp_free(cx, e.entry);
+    else
+        *out = e;
+    return status;
 }
 
 /* ------------------------------------------------------------------ storage */

@@ -7,6 +7,7 @@ import doctest
 import gc
 import glob
 import importlib
+import json
 import multiprocessing
 import os
 import re
@@ -20,7 +21,7 @@ import numpy as np
 import onnx
 import scipy.sparse
 
-from common import ROOT, Tests, must, need, open_onnxruntime, run_onnxruntime, written
+from common import FIXTURES, ROOT, Tests, must, need, open_onnxruntime, run_onnxruntime, sparta, written
 
 import sparta as door  # common.py says where it is
 
@@ -287,6 +288,135 @@ def stop():
     close(door.compile(path, **QUICK).run({"x": x})["logits"])
 
 
+def one_input():
+    """A package with one input takes an array, and is called; several are named. It says what it is."""
+    package = door.compile(path, **QUICK)
+    close(package.run(x)["logits"])
+    close(package(x))
+    close(package({"x": x}))
+    close(package.run(x, "logits")["logits"])
+    need(repr(package) == "<sparta.Package in memory (x: f32[?,64]) -> (logits)>", repr(package))
+    need(repr(door.compile(path, os.path.join(tests.work, "r.sparta"), **QUICK)).startswith("<sparta.Package /"), "the path of a file")
+    need(package.bench(x, seconds=0.01)["subject"]["runs"], "bench of one array")
+    package.close()
+    need(repr(package) == "<sparta.Package, closed>", repr(package))
+    several = door.compile(os.path.join(FIXTURES, "bert-dynamo-eager.onnx"), **QUICK)
+    refused(TypeError, "inputs; give them by name: {'", several, x)
+
+
+def files_alone():
+    """prune, verify and report of files, without torch: what the program says."""
+    small, other = os.path.join(tests.work, "small.onnx"), os.path.join(tests.work, "other.onnx")
+    data = {"x": np.random.default_rng(3).standard_normal((16, 64), np.float32)}
+    door.save_arrays(os.path.join(tests.work, "data.npz"), data)
+    for given, words in (
+        ({"pattern": "2:4", "method": "wanda", "data": data, "keep": ["fc3*"]}, ("--pattern", "2:4", "--method", "wanda", "--keep", "fc3*")),
+        ({"pattern": "4x1:0.97"}, ("--pattern", "4x1:0.97")),
+    ):
+        rows = door.prune(path, small, **given)
+        more = ("--data", os.path.join(tests.work, "data.npz")) if "data" in given else ()
+        want_of = json.loads(must("prune", path, "-o", other, *words, *more, "--json").out)["layers"]
+        for row, wanted in zip(rows, want_of, strict=True):
+            same = all(row[key] == value or abs(row[key] - value) <= 1e-8 for key, value in wanted.items())  # the program rounds
+            need(same and row.keys() == wanted.keys(), f"{row} and {wanted}")
+        with open(small, "rb") as one, open(other, "rb") as two:
+            need(one.read() == two.read(), "another file than the program's")
+    need(door.verify(small, other)["ok"] and door.verify(small, small, {"x": x})["sizes"] == [], "the same file")
+    found = door.verify(small, path, seed=3)
+    need(not found["ok"] and found["first_difference"] and found["outputs"][0]["max_abs"] > found["outputs"][0]["allowed"], found)
+    said = json.loads(sparta("verify", small, "--against", path, "--seed", "3", "--json").out.splitlines()[0])
+    need(all(abs(o["max_abs"] - p["max_abs"]) <= 1e-8 for o, p in zip(said["outputs"], found["outputs"], strict=True)), f"{said} and {found}")
+    need(door.verify(door.compile(path, **QUICK), path)["ok"], "a package in memory")
+    need(door.verify(path, path, dims={"batch": 2})["sizes"] == ["batch=2"], "dims")
+    need(not door.verify(small, path, {"x": x}, rtol=1e-9)["ok"] and door.verify(small, path, {"x": x}, rtol=10)["ok"], "rtol")
+    steps = []
+    door.prune(path, small, "2:4", progress=lambda *step: steps.append(step))
+    need(steps and len(set(steps)) == len(steps), steps)
+    with open(path, "rb") as file:
+        report = door.report(file.read())
+    need(list(report) == door.inspect(path)["layers"] == list(door.report(path)) and "strip4" in str(report), str(report))
+    os.unlink(small)
+    for kind, words, function, *arguments in (
+        (ValueError, "has no sparsity", door.prune, path, small, "4x1"),
+        (TypeError, "'rtol' does not count here", lambda: door.prune(path, small, "2:4", rtol=1)),
+        (ValueError, "there is no method taylor", lambda: door.prune(path, small, "2:4", method="taylor")),
+        (ImportError, "needs torch", lambda: door.prune.one_shot),
+        (ValueError, "there is no input y", door.verify, path, path, {"y": x}),
+        (TypeError, "a model is a path", door.verify, path, 4),
+    ):
+        refused(kind, words, function, *arguments)
+    need(not os.path.exists(small) and "torch" not in sys.modules, "it wrote, or torch was imported")
+
+
+def counted():
+    """An option that nothing would read is refused by its name, wherever options are taken."""
+    small, package = os.path.join(tests.work, "s.onnx"), os.path.join(tests.work, "s.sparta")
+    door.compile(path, package, **QUICK)
+    for where, words, more in (
+        (door.inspect, "inspect: option 'target' does not count here; there are ", {"target": "portable"}),
+        (door.inspect, "inspect: option 'tragte' is unknown", {"tragte": "portable"}),
+        (lambda path, **more: door.inspect(package, **more), "is a package, of which no option counts", {"dims": {"batch": 1}}),
+        (lambda path, **more: door.propagate(path, small, **more), "propagate: option 'rtol' does not count here", {"rtol": 1e-3}),
+        (lambda path, **more: door.propagate(path, small, **more), "'progress' does not count here", {"progress": print}),
+        (door.compile, "compile: option 'tesa' does not count here", {"tesa": "x.npz"}),
+    ):
+        refused(TypeError, words, where, path, **more)
+    refused(ValueError, "is for a torch.nn.Module", door.compile, path, via="onnx")
+    need(not os.path.exists(small), "it was written")
+
+
+def stopped_anywhere():
+    """Ctrl-C in what takes long: it is cancelled, not waited for, and the same call works afterwards."""
+    from sparta import _library
+
+    large = (np.random.default_rng(0).random((3000, 3000)) < 0.2).astype(np.float32)
+    packed, folder = door.pack(large, "csr", limit=9), tests.work
+    product = door.expr("y(i,k) = A(i,j)*b(j,k)", A=packed)
+    package = door.compile(path, **QUICK)
+    rows = np.ones((200000, 64), np.float32)
+    cases = {
+        "numpy": packed.numpy,
+        "pack": lambda: door.pack(large, "(i,j)->(i:compressed, j:compressed)", limit=9),
+        "to": lambda: packed.to("coo", limit=9),
+        "save": lambda: packed.save(folder + "/p.npz"),
+        "open": lambda: door.Packed.open(folder + "/p.npz"),
+        "expr": lambda: door.expr("y(i,k) = A(i,j)*b(j,k)", A=packed, schedule="reorder(i,j,k)"),
+        "expression": lambda: product(b=np.ones((3000, 256), np.float32)),
+        "run": lambda: package.run(rows),
+        "inspect": lambda: [door.inspect(path) for _ in range(20)],
+        "save_arrays": lambda: door.save_arrays(folder + "/a.npz", {"w": large}),
+    }
+    seen, check = [], _library.Context.check
+    _library.Context.check = lambda self, status: (seen.append(status), check(self, status))[1]
+    draw, told = np.random.default_rng(1), []
+    try:
+        for name, call in cases.items():
+            before = time.monotonic()
+            call()
+            took = time.monotonic() - before
+            for _ in range(30):
+                seen.clear()
+                timer = threading.Timer(draw.uniform(0, took), os.kill, (os.getpid(), signal.SIGINT))
+                try:
+                    timer.start()
+                    call()
+                    timer.join()  # the signal comes in any case
+                    time.sleep(1)
+                    raise AssertionError(f"{name}: no signal came")
+                except KeyboardInterrupt:
+                    pass
+                timer.join()
+                if any(seen) or name not in ("pack", "to", "expression", "run"):  # others are over soon
+                    break
+            else:
+                raise AssertionError(f"{name}: nothing was cancelled in 30 tries of {took:.2f} s")
+            call()
+            told.append(name)
+    finally:
+        _library.Context.check = check
+    return ", ".join(told)
+
+
 def leaks():
     package = door.compile(path, **QUICK)
 
@@ -338,11 +468,11 @@ def header():
 def examples():
     """Docstrings and the tour are true."""
     count = 0
-    for name in ("expression", "formats", "package", "schedule"):
+    for name in ("_files", "expression", "formats", "package", "schedule"):
         module = importlib.import_module("sparta." + name)
         small = os.path.join(tests.work, "doc.onnx")
         must("zoo", "mlp", "-o", small, "--prune", "4x1:0.9")
-        globs = {"np": np, "model": small}
+        globs = {"np": np, "model": small, "sparta": door, "out": os.path.join(tests.work, "out.onnx")}
         result = doctest.testmod(module, extraglobs=globs, verbose=False)
         need(not result.failed, f"{name}: {result}")
         count += result.attempted
@@ -424,7 +554,7 @@ def importing():
 
 
 if __name__ == "__main__":
-    for check in (models, in_memory, reports, remeasured, masks_and_schedules, propagation, arrays, packed, errors, threads, closing, fork, interrupt, stop, leaks, header, examples,
-                  hints, importing, installed):
+    for check in (models, in_memory, reports, remeasured, masks_and_schedules, propagation, arrays, packed, errors, threads, closing, fork, interrupt, stop, one_input, files_alone, counted,
+                  stopped_anywhere, leaks, header, examples, hints, importing, installed):
         tests.check(check.__name__, check)
     sys.exit(tests.finish())

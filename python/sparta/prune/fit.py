@@ -149,7 +149,7 @@ def _fit(path, time, names, errors, times) -> Exchange:
     if times is not None:
         o.time = _callback(context, type(o.time), names, lambda layer, pattern: times.get((layer, pattern)))
     handle = lib.sparta_fit_model.argtypes[-1]._type_()
-    with _options(context, threads=time.threads) as options:
+    with _options(context, "fit", threads=time.threads) as options:
         context.long("sparta_fit_model", path, o, options, c.byref(handle))
     try:
         return _exchange(handle, names)
