@@ -28,6 +28,10 @@
 
 #define RUN (FORM == SP_FORM_STRIPS ? 64 : 256)
 
+/* Weights that are fetched ahead, a page of them: a dense weight is read once a panel, mostly from behind the L2 cache, and what the machine fetches by itself
+ * stops at the end of a page. Behind the last weight nothing is read: a fetch faults nowhere. */
+#define AHEAD 1024
+
 /* Blocks [0, count) of strip s, from block `first` of the weight on. */
 INLINE void linear_blocks(const struct sp_linear_args *a, vec (*acc)[4], long first, long count,
                           const float *x, const int NV)
@@ -39,7 +43,10 @@ INLINE void linear_blocks(const struct sp_linear_args *a, vec (*acc)[4], long fi
         for (long i = 0; i < count; i++, w += 4)
             mac(acc, w, 1, x + (long)(CRD == 2 ? narrow[i] : wide[i]) * SP_PANEL, NV);
     } else {
-        for (long i = 0; i < count; i++, w += 4, x += SP_PANEL) mac(acc, w, 1, x, NV);
+        for (long i = 0; i < count; i++, w += 4, x += SP_PANEL) {
+            __builtin_prefetch(w + AHEAD);
+            mac(acc, w, 1, x, NV);
+        }
     }
 }
 
@@ -61,6 +68,51 @@ INLINE void linear_runs(const struct sp_linear_args *a, vec (*acc)[4], long firs
     linear_blocks(a, acc, first, count, x, NV);
     UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] += sum[r][j];
 }
+
+#if LANES == 16
+/* Dense strips side by side, where a panel has few vectors: the sums of one strip would wait for each other, and a row of tokens, which comes from
+ * the L2 cache, would be loaded for 4 multiply-adds. Each sum has its terms in the order of linear_strip, so that its bits are the same. */
+INLINE void beside_blocks(vec (*acc)[4], const float *w, long apart, long count, const float *x,
+                          const int strips, const int NV)
+{
+    for (long i = 0; i < count; i++, w += 4, x += SP_PANEL) {
+        vec q0 = load(x), q1 = q0, q2 = q0;
+        if (NV > 1) q1 = load(x + LANES);
+        if (NV > 2) q2 = load(x + 2 * LANES);
+        UNROLL for (int r = 0; r < 4 * strips; r++)
+        {
+            if (r % 4 == 0) __builtin_prefetch(w + r / 4 * apart + AHEAD);
+            const vec b = splat(w[r / 4 * apart + r % 4]);
+            acc[r][0] += b * q0;
+            if (NV > 1) acc[r][1] += b * q1;
+            if (NV > 2) acc[r][2] += b * q2;
+        }
+    }
+}
+
+INLINE void beside_strips(const struct sp_linear_args *a, long s, const int strips, const int NV)
+{
+    vec acc[16][4], sum[16][4];
+    const float *w = a->w + s * a->k * 4, *x = a->x;
+    UNROLL for (int r = 0; r < 4 * strips; r++) UNROLL for (int j = 0; j < NV; j++) sum[r][j] = splat(0.f);
+    for (long left = a->k; left > 0; left -= RUN, w += RUN * 4, x += RUN * SP_PANEL) {
+        UNROLL for (int r = 0; r < 4 * strips; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] =
+            splat(0.f);
+        beside_blocks(acc, w, a->k * 4, left < RUN ? left : RUN, x, strips, NV);
+        UNROLL for (int r = 0; r < 4 * strips; r++) UNROLL for (int j = 0; j < NV; j++) sum[r][j] +=
+            acc[r][j];
+    }
+    UNROLL for (int i = 0; i < strips; i++) end_rows(&a->e, sum + 4 * i, (s + i) * 4, 4, NV, 0);
+}
+
+/* All but the last few; the first that is left. */
+INLINE long linear_beside(const struct sp_linear_args *a, const int strips, const int NV)
+{
+    long s = a->strip0;
+    for (; s + strips <= a->strip1; s += strips) beside_strips(a, s, strips, NV);
+    return s;
+}
+#endif
 
 INLINE void linear_strip(const struct sp_linear_args *a, long s, const int NV, long base)
 {
@@ -132,10 +184,17 @@ KERNEL void sp_kernel_linear(const void *args)
 {
     const struct sp_linear_args *a = (const struct sp_linear_args *)args;
     end_begin(&a->e);
+    long s = a->strip0;
+#if LANES == 16
+    if (FORM == SP_FORM_DENSE && a->vectors < 4)
+        s = a->vectors == 1   ? linear_beside(a, 4, 1)
+            : a->vectors == 2 ? linear_beside(a, 2, 2)
+                              : linear_beside(a, 2, 3);
+#endif
 #define STRIP(NV, vector) linear_strip(a, s, NV, (vector)*LANES)
 #define QUADS(NV, vector) quad_range(a, range, NV, (vector)*LANES)
     if (FORM != SP_FORM_QUADS)
-        for (long s = a->strip0; s < a->strip1; s++) STRIP_TILES(a->vectors, STRIP)
+        for (; s < a->strip1; s++) STRIP_TILES(a->vectors, STRIP)
     else
         for (long range = 0; range == 0 || range * a->range < a->k; range++) STRIP_TILES(a->vectors, QUADS)
 }
