@@ -449,8 +449,9 @@ typedef struct sparta_compile_options {
     /* "name=value" or "name=min:opt:max", ended by NULL. */
     const char *const *dims;
     /* "1,16,1024": a plan for each of these numbers of tokens besides the usual one, where another is faster; a run takes the plan that its sizes
-     * fall into. NULL: one plan, for 128 tokens (for fewer where dims say so), and one for few tokens where there are few at usual
-     * sizes: one in a decoder with a cache, whose items have one each. */
+     * fall into. NULL: one plan, for 128 tokens (for fewer where dims say so), and without being asked one for one token where the model decodes (few tokens at
+     * usual sizes, or a past that it appends to), and plans for 1, 4, 8 and 16 where its items are its tokens (a multi-layer perceptron, a recommender).
+     * "128": the usual plan alone. */
     const char *tokens;
     /* A file that says what to do with which weights (docs/schedules.md); NULL: none. */
     const char *schedule;

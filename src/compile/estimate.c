@@ -14,10 +14,39 @@ static int64_t usual_tokens(const sp_graph *g)
     return g->most_tokens ? g->most_tokens : LOWER_TOKENS;
 }
 
-/* Symbols in front of their first input (batch-like) are 1 beside others, which are a usual sequence or image. */
+/* Of an input of f32: what is appended to it (Concat) lies along this axis; -1: nothing is. */
+static int appended_axis(const sp_graph *g, const sp_value *past)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const sp_node *n = g->node[i];
+        if (n->op != SP_OP_Concat || n->in[0] != past || n->n_in != 2) continue;
+        const int64_t axis = sp_attr_int(&n->attrs, "axis", 0);
+        return (int)(axis < 0 ? axis + past->dims.rank : axis);
+    }
+    return -1;
+}
+
+bool sp_compile_is_past(const sp_graph *g, const char *symbol)
+{
+    for (int i = 0; i < g->n_inputs; i++) {
+        const sp_value *v = g->input[i];
+        const char *name;
+        if (v->dtype != SPARTA_F32 || v->dims.rank < 3) continue;
+        const int axis = appended_axis(g, v);
+        if (axis > 0 && axis < v->dims.rank && sp_expr_is_symbol(v->dims.dim[axis], &name) &&
+            !strcmp(name, symbol))
+            return true;
+    }
+    return false;
+}
+
+/* Symbols in front of their first input (batch-like) are 1 beside others, which are a usual sequence or image. What came before is as long for few tokens. */
 static int64_t usual(const sp_graph *g, const char *symbol, int axis)
 {
-    const int64_t size = sp_symbol_is_image_side(g, symbol) ? 224 : axis == 0 ? 1 : usual_tokens(g);
+    const int64_t size = sp_symbol_is_image_side(g, symbol) ? 224
+                         : axis == 0                        ? 1
+                         : sp_compile_is_past(g, symbol)    ? LOWER_TOKENS
+                                                            : usual_tokens(g);
     return SP_MIN(size, sp_symbol_bound(g, symbol));
 }
 

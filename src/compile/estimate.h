@@ -7,6 +7,8 @@
 /* A value for each symbol of the inputs of an inferred graph: an item of 128 tokens, or 224 x 224, or 128 items. Lives in the arena. */
 sparta_status sp_compile_usual_sizes(sparta_ctx *cx, sp_arena *arena, const sp_graph *g,
                                      sp_bindings *out) SP_MUST;
+/* Is the symbol the length of what came before: an axis of an input of f32 along which the model appends to it? */
+bool sp_compile_is_past(const sp_graph *g, const char *symbol);
 /* Microseconds of a node on one thread, at these sizes: on its reference, and on a kernel of ours if it had one. */
 double sp_compile_estimate_node(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes);
 double sp_compile_estimate_kernel(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes);

@@ -93,12 +93,30 @@ static bool same_storage(const sp_weight *w, const sp_weight *wanted)
     return true;
 }
 
+/* The weight of the package that is stored as this one, whatever it is called: layers that share their weights, as ALBERT's do, have products of copies. */
+static const sp_weight *stored_alike(const sparta_package *p, const sp_weight *wanted)
+{
+    for (int i = 0; i < p->n_weights && wanted->packed; i++) {
+        const sp_packed *a = &p->weight[i].pack, *b = &wanted->pack;
+        if (p->weight[i].packed && a->dim[0] == b->dim[0] && a->dim[1] == b->dim[1] &&
+            same_storage(&p->weight[i], wanted))
+            return &p->weight[i];
+    }
+    return NULL;
+}
+
 /* Under its name; where another plan stores it another way, under that and a number. What is there already is not stored again. */
 static sparta_status add_weight(lowering *l, sp_value *v, sp_weight *wanted)
 {
     sparta_package *p = l->package;
     int64_t known;
     const char *name = v->name;
+    const sp_weight *alike = stored_alike(p, wanted);
+    if (alike) {
+        v->origin = alike->name;
+        sp_packed_free(l->cx, &wanted->pack);
+        return SPARTA_OK;
+    }
     for (int i = 2; name && sp_map_get(p->by_name, name, &known); i++) {
         if (same_storage(&p->weight[known], wanted)) {
             v->origin = p->weight[known].name;

@@ -5,7 +5,9 @@
  *
  * Up to 16, where kernels for few tokens end, a plan is for that many at most; beyond it, for those that are nearer to it than to the next.
  *
- * A model whose items have one token each (a decoder with a cache) and any number of items gets a plan for few without being asked. */
+ * A model that may run for few gets such plans without being asked: one whose items are its tokens (a multi-layer perceptron, a recommender), for 1, 4, 8 and 16 of them;
+ * one that decodes (one token an item, or any number of them beside a past that is appended to), for one. */
+#include "compile/estimate.h"
 #include "compile/lower.h"
 #include "run/run.h"
 #include <math.h>
@@ -47,8 +49,8 @@ static int64_t between(int64_t a, int64_t b)
     return (int64_t)sqrt((double)a * (double)b);
 }
 
-/* Tokens of every product at usual sizes, where they are few then and not known to be; else 0. */
-static sparta_status usually_few(const lowering *l, int64_t *out)
+/* Tokens of every product at these sizes, where they are few then and not known to be; else 0. */
+static sparta_status few_at(const lowering *l, const sp_bindings *sizes, int64_t *out)
 {
     *out = 0;
     int64_t most = 0;
@@ -57,7 +59,7 @@ static sparta_status usually_few(const lowering *l, int64_t *out)
         int64_t dim[SPARTA_RANK], known, tokens = 1;
         if (!x || x->dims.rank < 2) continue;
         SP_TRY(sp_lower_most_tokens(l->cx, l->g, x, &known));
-        const sparta_status s = sp_dims_eval(l->cx, &x->dims, &l->sizes, dim);
+        const sparta_status s = sp_dims_eval(l->cx, &x->dims, sizes, dim);
         if (s == SPARTA_E_MEMORY || s == SPARTA_E_CANCELLED) return s;
         if (s != SPARTA_OK) sp_ctx_clear(l->cx); /* not known: no reason to fail */
         for (int d = 0; d + 1 < x->dims.rank && s == SPARTA_OK; d++)
@@ -69,18 +71,61 @@ static sparta_status usually_few(const lowering *l, int64_t *out)
     return SPARTA_OK;
 }
 
+/* Are the items of a model its tokens: inputs of at most two dims, the first of them open and no other, and no convolution? */
+static bool has_items_alone(const sp_graph *g)
+{
+    bool open = false;
+    int64_t size;
+    for (int i = 0; i < g->n_nodes; i++)
+        if (SP_OP_AMONG(g->node[i]->op, SP_OP_Conv, SP_OP_ConvTranspose)) return false;
+    for (int i = 0; i < g->n_inputs; i++) {
+        const sp_dims *d = &g->input[i]->dims;
+        if (d->rank > 2 || (d->rank == 2 && !sp_expr_is_const(d->dim[1], &size))) return false;
+        open |= d->rank && !sp_expr_is_const(d->dim[0], &size);
+    }
+    return open;
+}
+
+/* One of everything but what came before: the sizes of the smallest run of a model. */
+static sparta_status smallest_run(const lowering *l, sp_bindings *out, bool *decodes)
+{
+    int64_t *value = sp_arena_array(l->g->arena, (size_t)l->sizes.n + 1, sizeof *value);
+    SP_NEED(l->cx, value);
+    *decodes = false;
+    for (int i = 0; i < l->sizes.n; i++) {
+        const bool past = sp_compile_is_past(l->g, l->sizes.name[i]);
+        value[i] = past ? l->sizes.value[i] : 1;
+        *decodes |= past;
+    }
+    *out = (sp_bindings){l->sizes.n, l->sizes.name, value};
+    return SPARTA_OK;
+}
+
+static const int64_t of_items[] = {1, 4, 8, SP_FEW_TOKENS};
+
+/* The plans of a model of which nobody said how many tokens it is for. */
+static sparta_status unasked(const lowering *l, lower_range *out, int *n)
+{
+    const bool items = has_items_alone(l->g);
+    sp_bindings sizes;
+    int64_t few;
+    bool decodes;
+    SP_TRY(few_at(l, &l->sizes, &few));
+    SP_TRY(smallest_run(l, &sizes, &decodes));
+    if (!few && (items || decodes)) SP_TRY(few_at(l, &sizes, &few));
+    if (few && (few > 1 || !items)) out[(*n)++] = (lower_range){.tokens = few, .least = 1, .most = few};
+    for (size_t i = 0; few == 1 && items && i < SP_COUNT(of_items); i++)
+        out[(*n)++] = (lower_range){of_items[i], .least = i ? of_items[i - 1] + 1 : 1, .most = of_items[i]};
+    return SPARTA_OK;
+}
+
 sparta_status sp_lower_ranges(const lowering *l, lower_range *out, int *n)
 {
     const char *text = l->request->options.tokens;
     int64_t all[SP_OTHER_PLANS + 2], from = 1;
     int count = 0;
     *n = 0;
-    if (!text) {
-        int64_t few;
-        SP_TRY(usually_few(l, &few));
-        if (few) out[(*n)++] = (lower_range){.tokens = few, .least = 1, .most = few};
-        return SPARTA_OK;
-    }
+    if (!text) return unasked(l, out, n);
     SP_TRY(read_list(l->cx, text, all, &count));
     for (int i = 0; i < count; i++) {
         const bool few = all[i] <= SP_FEW_TOKENS;

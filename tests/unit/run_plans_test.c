@@ -72,7 +72,7 @@ static void weights_are_shared(void **state)
 {
     (void)state;
     sp_graph *g;
-    sparta_package *one = compile_for(NULL, "4x1:0.9", &g);
+    sparta_package *one = compile_for("128", "4x1:0.9", &g);
     sp_graph_free(g);
     sparta_package *several = compile_for("1,16", "4x1:0.9", &g);
     assert_int_equal(one->n_others, 0);
@@ -80,6 +80,40 @@ static void weights_are_shared(void **state)
     for (int i = 0; i < one->n_weights; i++) assert_non_null(sp_package_weight(several, one->weight[i].name));
     sparta_package_close(one);
     sparta_package_close(several);
+    sp_graph_free(g);
+}
+
+/* Layers that share a weight, or have the same one under two names, store it once; another of its size and one that lies the other way are their own. */
+static void equal_weights_are_stored_once(void **state)
+{
+    (void)state;
+    static const char text[] = "graph \"g\"\ninput x: f32[batch,64]\nconst a: f32[64,64] @\"w\"\n"
+                               "const b: f32[64,64] @\"w\"\nconst c: f32[64,64] @\"v\"\n"
+                               "const d: f32[32,128] @\"z|4x1:1\"\nconst e: f32[128,32] @\"z|4x1:1\"\n"
+                               "const s: i64[2] = [-1,32]\nconst u: i64[2] = [-1,64]\n"
+                               "node h: ? = MatMul(x, a) \"h\"\nnode i: ? = Relu(h) \"i\"\n"
+                               "node j: ? = MatMul(i, b) \"j\"\nnode k: ? = Relu(j) \"k\"\n"
+                               "node l: ? = MatMul(k, a) \"l\"\nnode m: ? = Relu(l) \"m\"\n"
+                               "node n: ? = MatMul(m, c) \"n\"\nnode r: ? = Reshape(n, s) \"r\"\n"
+                               "node o: ? = MatMul(r, d) \"o\"\nnode p: ? = Relu(o) \"p\"\n"
+                               "node q: ? = MatMul(p, e) \"q\"\nnode t: ? = Reshape(q, u) \"t\"\noutput t\n";
+    sp_graph *g = typed(graph(text));
+    sparta_package *p = compile(graph(text)), *again;
+    int packed = 0;
+    ok(sparta_package_save(cx, p, in_root("once.sparta")));
+    ok(sparta_package_open(cx, in_root("once.sparta"), &again));
+    ok(sparta_package_check(cx, again));
+    for (int i = 0; i < again->n_weights; i++) packed += again->weight[i].packed;
+    assert_int_equal(packed, 4);
+    sparta_session *s = session(again, 2);
+    for (int64_t batch = 1; batch < 80; batch += 39) {
+        inputs in = make_inputs(g, batch, 1, 3);
+        agree(s, again, g, &in, "shared weights");
+        free_inputs(&in);
+    }
+    sparta_session_free(s);
+    sparta_package_close(again);
+    sparta_package_close(p);
     sp_graph_free(g);
 }
 
@@ -96,27 +130,66 @@ static sparta_status ranges_of(sp_graph *g, const char *tokens, lower_range *out
     return sp_lower_ranges(&l, out, n);
 }
 
-/* Nobody asked: a plan for one token where each item has one and items may be many, and none elsewhere. */
+/* Nobody asked: a plan for one token where each item has one and items may be many, or where the model appends to a past, and none elsewhere. */
 static void decoders_get_a_plan_for_one_token(void **state)
 {
     (void)state;
     static const struct {
-        const char *tokens;
+        const char *tokens, *of_past;
         int plans;
-    } cases[] = {{"batch,1", 1}, {"batch,sequence", 0}, {"batch,200", 0}, {"2,1", 0}};
+    } cases[] = {{"batch,1", "Neg(past)", 1},
+                 {"batch,sequence", "Neg(past)", 0},
+                 {"batch,200", "Neg(past)", 0},
+                 {"2,1", "Neg(past)", 0},
+                 {"batch,sequence", "Concat(past, x) {axis=1}", 1},
+                 {"batch,sequence", "Concat(past, x) {axis=-2}", 1},
+                 {"batch,sequence", "Concat(x, past) {axis=1}", 0},
+                 {"2,1", "Concat(past, x) {axis=1}", 0}};
     for (size_t i = 0; i < SP_COUNT(cases); i++) {
         char text[512];
         lower_range out[SP_OTHER_PLANS];
         int n;
         snprintf(text, sizeof text,
-                 "graph \"g\"\ninput x: f32[%s,64]\ninput past: f32[batch,past,64]\n"
+                 "graph \"g\"\ninput x: f32[%s,64]\ninput past: f32[%s,past,64]\n"
                  "const w: f32[64,64] @\"w\"\nnode h: ? = MatMul(x, w) \"h\"\n"
-                 "node z: ? = Neg(past) \"z\"\noutput h\noutput z\n",
-                 cases[i].tokens);
+                 "node z: ? = %s \"z\"\noutput h\noutput z\n",
+                 cases[i].tokens, cases[i].tokens[0] == '2' ? "2" : "batch", cases[i].of_past);
         sp_graph *g = graph(text);
         ok(ranges_of(g, NULL, out, &n));
         assert_int_equal(n, cases[i].plans);
         if (n) assert_memory_equal(&out[0], (&(lower_range){1, 1, 1}), sizeof *out);
+        sp_graph_free(g);
+    }
+}
+
+/* Nobody asked: where items are the tokens, and may be any number of them. */
+static void items_alone_get_plans_for_few(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *x, *more;
+        int plans;
+    } cases[] = {{"batch,64", "", 4},
+                 {"1,64", "", 0},
+                 {"batch,2,64", "", 0},
+                 {"batch,64",
+                  "input i: f32[batch,81]\nconst s: i64[4] = [0,1,9,9]\nnode r: ? = Reshape(i, s) \"r\"\n"
+                  "const k: f32[2,1,3,3] @\"k\"\nnode c: ? = Conv(r, k) \"c\"\noutput c\n",
+                  0}};
+    static const lower_range wanted[] = {{1, 1, 1}, {4, 2, 4}, {8, 5, 8}, {16, 9, 16}};
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        char text[512];
+        lower_range out[SP_OTHER_PLANS];
+        int n;
+        snprintf(
+            text, sizeof text,
+            "graph \"g\"\ninput x: f32[%s]\nconst w: f32[64,64] @\"w\"\nnode h: ? = MatMul(x, w) \"h\"\n%s"
+            "output h\n",
+            cases[i].x, cases[i].more);
+        sp_graph *g = graph(text);
+        ok(ranges_of(g, NULL, out, &n));
+        assert_int_equal(n, cases[i].plans);
+        if (n) assert_memory_equal(out, wanted, sizeof wanted);
         sp_graph_free(g);
     }
 }
@@ -211,8 +284,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_run_takes_its_plan),
         cmocka_unit_test(weights_are_shared),
+        cmocka_unit_test(equal_weights_are_stored_once),
         cmocka_unit_test(ranges),
         cmocka_unit_test(decoders_get_a_plan_for_one_token),
+        cmocka_unit_test(items_alone_get_plans_for_few),
         cmocka_unit_test(a_plan_that_never_runs_is_not_made),
         cmocka_unit_test(hostile_plans),
     };
