@@ -321,4 +321,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: test-all test-random validate lint docs-operators operators-check test-torch-oldest test-torch-minors test-gpu test-gpu-sanitize bench-gpu bench-graphs all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-propagate bench-prune bench-torch layers exports format format-check coverage examples install clean FORCE
+.PHONY: test-all test-random validate lint docs-operators operators-check test-torch-oldest test-torch-minors test-gpu test-gpu-sanitize bench-gpu bench-graphs all unit units programs fuzzers help setup demo demo-torch check test bench bench-kernels bench-plots bench-dynamic bench-formats bench-given bench-models bench-operators bench-peers bench-busy bench-propagate bench-prune bench-torch layers exports format format-check coverage examples install clean FORCE

@@ -48,7 +48,8 @@ static const char find_text[] =
     "SELECT implement, point, code, us, spread, verdict, threads, measured, at, disturbed FROM trial"
     " WHERE key=?1 ORDER BY verdict<>'ok', disturbed, us, implement, point";
 /* What no reader takes (plausible() below): bytes that went bad without the file being unreadable. */
-#define DAMAGED "NOT(us>=0 AND us<9e999 AND spread>=0 AND threads>0 AND disturbed IN(0,1))"
+#define DAMAGED                                                                                              \
+    "NOT(us>=0 AND us<9e999 AND spread>=0 AND threads>0 AND disturbed IN(0,1) AND at BETWEEN 0 AND 1<<60)"
 /* An upsert's SET sees the old row. */
 #define BETTER                                                                                               \
     "(excluded.code<>code OR " DAMAGED                                                                       \
@@ -330,7 +331,8 @@ static bool copy(sqlite3_stmt *s, int column, char *out, size_t size)
 static bool plausible(const sp_trial *t)
 {
     return (int)t->verdict >= 0 && t->verdict < SP_VERDICTS && isfinite(t->us) && isfinite(t->spread) &&
-           t->spread >= 0 && t->threads > 0 && (t->verdict == SP_VERDICT_OK ? t->us > 0 : t->us == 0);
+           t->spread >= 0 && t->threads > 0 && t->at >= 0 && t->at <= (int64_t)1 << 60 &&
+           (t->verdict == SP_VERDICT_OK ? t->us > 0 : t->us == 0);
 }
 
 static bool read_trial(sqlite3_stmt *s, sp_trial *t)

@@ -99,6 +99,8 @@ static void foreign_records_are_checked(void **state)
         " ('k', 'code', '', hex(zeroblob(40)), 5, 0, 'ok', 1, 1, 0, 0),"
         " ('k', 'new', '', '', 5, 0, 'eaten', 1, 1, 0, 0), ('k', 'odd', '', '', 5, 0, 'wrong', 1, 1, 0, 0),"
         " ('k', 'wide', '', '', 5, -1, 'ok', 1, 1, 0, 0);"
+        "INSERT INTO trial VALUES('k', 'ever', '', '', 1, 0, 'ok', 1, 1, 9223372036854775807, 0),"
+        " ('k', 'never', '', '', 1, 0, 'ok', 1, 1, -9223372036854775807, 0);"
         "INSERT INTO trial VALUES('k', 'good', '', '', 2, 0, 'ok', 1, 1, 0, 0);"
         "CREATE TRIGGER evil AFTER INSERT ON trial BEGIN DELETE FROM trial; END;");
     sp_tune_db *db = open_db(p->cx, NULL);
