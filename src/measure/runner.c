@@ -109,7 +109,10 @@ sparta_status sp_runner_sizes(sparta_ctx *cx, sp_arena *arena, const sp_graph *g
             if (!sp_expr_is_symbol(g->input[at]->dims.dim[d], &name[n])) continue;
             while (strcmp(name[k], name[n])) k++;
             value[k] = t->dim[d];
-            n += k == n;
+            if (k < n) continue;
+            name[n] = sp_arena_string(arena, name[n]); /* the graph may be gone before the sizes */
+            SP_NEED(cx, name[n]);
+            n++;
         }
     }
     *out = (sp_bindings){n, name, value};
