@@ -75,7 +75,7 @@ def nameless():
 def images_are_224():
     path = image(("n", 3, "height", "width"))
     said = must("run", path, "--output-dir", path + ".out")
-    need("height = 224, width = 224; --dim changes it" in said.err, said)
+    need("sizes assumed: n=1 height=224 width=224; --dim width=N" in said.err, said)
     need(np.load(os.path.join(path + ".out", "x.npy")).shape == (1, 3, 224, 224), "not 224")
 
 
