@@ -145,7 +145,6 @@ static sparta_status list_weights(fit *f)
     SP_TRY(sp_prune_weights(g, f->arena, &f->match, &f->n_matches));
     SP_TRY(sp_sizes_fill(f->cx, f->arena, g, &none, &f->out.sizes));
     SP_TRY(sp_sizes_some(f->cx, &f->out.sizes));
-    sp_sizes_note(f->cx, &none, &f->out.sizes);
     const size_t n = (size_t)f->n_matches, all = n * (size_t)f->n_candidates;
     f->row = sp_arena_array(f->arena, n + 1, sizeof *f->row);
     SP_NEED(f->cx, f->row);
@@ -561,6 +560,9 @@ sparta_status sp_fit_run(sparta_ctx *cx, sp_arena *arena, const sp_fit_request *
     sp_runner_close(&f.dense);
     if (f.timer.db) sp_tune_close(f.timer.db);
     sp_compile_close(&f.opened);
-    if (status == SPARTA_OK) *out = f.out;
+    if (status == SPARTA_OK) {
+        sp_sizes_note(cx, &(sp_bindings){0}, &f.out.sizes); /* those that are given are the model's by then */
+        *out = f.out;
+    }
     return status;
 }

@@ -408,7 +408,6 @@ static sparta_status prepare(study *s)
             sp_runner_sizes(s->cx, s->arena, f.graph, &s->r->sizes, s->r->inputs, s->r->n_inputs, &s->said);
     if (!status) status = sp_sizes_fill(s->cx, s->arena, f.graph, &s->said, &s->out.sizes);
     if (!status) status = sp_sizes_some(s->cx, &s->out.sizes);
-    if (!status) sp_sizes_note(s->cx, &s->said, &s->out.sizes);
     if (!status) status = compile(s, &f, true, &s->dense);
     close_fresh(&f);
     SP_TRY(status);
@@ -435,6 +434,7 @@ sparta_status sp_what_if_run(sparta_ctx *cx, sp_arena *arena, const sp_what_if_r
     for (int i = 0; i < s.out.n && !status && !r->no_break_even; i++) status = break_even(&s, i);
     sparta_package_close(s.source);
     s.out.complete = status == SPARTA_OK;
+    if (!status) sp_sizes_note(cx, &s.said, &s.out.sizes);
     if (!status || status == SPARTA_E_CANCELLED) *out = s.out;
     return status;
 }
