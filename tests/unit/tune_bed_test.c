@@ -70,7 +70,8 @@ static void off_by_a_thousandth(const void *args)
     *spoilt *= 1.001f;
 }
 
-/* A kernel that is off by a thousandth in one number is out, whatever the bed forgives rounding: every row for a product, and those of normalisations. */
+/* A kernel that is off by a thousandth in one number is out, whatever the bed forgives rounding: portable rows for a product and for normalisations. A number below
+ * a fifth of the largest is off by less than what is allowed of the largest: it is not counted. */
 static void small_faults_are_wrong(void **state)
 {
     (void)state;
@@ -100,13 +101,14 @@ static void small_faults_are_wrong(void **state)
             assert_true(c.found.ok);
             sp_operand *y = &c.call.job.out[0];
             right_one = c.call.entry;
-            for (int at = 0; c.im->kernel && right_one && at < 8; at++, faults++) {
+            for (int at = 0; c.im->kernel && right_one && at < 12; at++) {
                 spoilt =
                     sp_layout_has_lanes(y->layout) ? (float *)y->at + at * 64 : (float *)y->tensor.data + at;
                 c.call.entry = off_by_a_thousandth;
                 assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
-                if (c.found.ok && fabs(c.found.max_abs) > 2e-4 * c.found.largest)
+                if (c.found.ok && c.found.max_abs > 2e-4 * c.found.largest)
                     fail_msg("%s: off by %g", c.im->name, c.found.max_abs);
+                faults += !c.found.ok;
                 c.call.entry = right_one;
             }
             sp_bed_drop(on, &c);
@@ -115,7 +117,7 @@ static void small_faults_are_wrong(void **state)
         sp_implement_task_free(cx, &task);
         bed_free(b);
     }
-    assert_true(faults >= 20);
+    assert_true(faults >= 20); /* refused */
 }
 
 static char *victim;
