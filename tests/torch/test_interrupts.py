@@ -1,0 +1,217 @@
+"""Ctrl-C at random moments in every public function of the door: KeyboardInterrupt or the result, never a crash; a file is whole or not there, a model still
+gives its answer, and the same call works afterwards.
+
+Rotates: 3"""
+
+import copy
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import torch
+from torch import nn
+
+from common import Tests, need
+
+import sparta  # common.py says where it is
+import sparta.dynamo
+import sparta.prune
+from today import SEED
+
+tests = Tests()
+os.environ["XDG_CACHE_HOME"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = tests.work.name
+sparta.dynamo.register()
+torch.manual_seed(0)
+torch.set_grad_enabled(False)
+ROUNDS = 4
+MOST = 1.0  # seconds into a call that a signal is sent; those that take longer are not waited for to their end
+QUICK = {"no_measure": 1, "context": {"compiler": "", "cache_dir": ""}}
+rng, x = random.Random(SEED), torch.randn(16, 64)
+state, total, LOST = {"armed": False, "raised": False, "unheard": False}, {"interrupted": 0}, "lost"
+
+
+def on_signal(_, frame):
+    """torch's compiler loses what is raised in its guards: there the signal comes a little later."""
+    if state["armed"] and "/_dynamo/" in frame.f_code.co_filename:
+        threading.Timer(0.002, os.kill, (os.getpid(), signal.SIGINT)).start()
+    elif state["armed"]:
+        state["raised"] = True
+        raise KeyboardInterrupt
+
+
+signal.signal(signal.SIGINT, on_signal)
+sys.unraisablehook = lambda _: state.update(unheard=True)  # what is raised in a finalizer is heard by nobody
+
+
+def interrupted(call, after):
+    """Calls, and sends the signal so many seconds later. (whether it came back, what came back); LOST: although the signal was raised in it."""
+    sender = threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT))
+    result, whole = None, False
+    try:
+        state.update(armed=True, raised=False, unheard=False)
+        sender.start()
+        result = call()
+        if state["raised"]:  # and not heard
+            time.sleep(0.3)  # a finalizer's comes once more
+            whole = "in a finalizer of others" if state["unheard"] else LOST
+        else:
+            whole = True
+        state["armed"] = False
+    except KeyboardInterrupt:
+        pass
+    state["armed"] = False
+    sender.cancel()
+    sender.join()
+    return whole, result
+
+
+def layers(width=64):
+    return sparta.sparsify_(nn.Sequential(nn.Linear(64, width), nn.GELU(), nn.Linear(width, 64)).eval(), {"0": "4x1:0.75"})
+
+
+def answers(model, want):
+    torch.testing.assert_close(model(x), want, rtol=1e-3, atol=1e-4)
+
+
+WANT_OF = layers()
+WANT = WANT_OF(x)
+folder = tests.work.name
+LARGE = np.where(np.random.default_rng(1).random((1500, 1500)) < 0.1, 1.0, 0.0).astype("float32")
+ONNX, PACKAGE = folder + "/m.onnx", folder + "/m.sparta"
+sparta.propagate(WANT_OF, ONNX, example_inputs=(x,))
+sparta.compile(ONNX, PACKAGE, **QUICK)
+
+
+def whole_or_gone(path, opened):
+    if os.path.exists(path):
+        opened(path)
+        os.unlink(path)
+
+
+def in_place(change):
+    """Of a copy of the model; afterwards that gives the same answer."""
+    return lambda: copy.deepcopy(WANT_OF), change, lambda model: answers(model, WANT)
+
+
+def plain(call):
+    """What changes nothing: the next call gives what the first gave."""
+    return lambda: None, lambda _: call(), lambda _: call()
+
+
+def file(name, write, opened):
+    path = f"{folder}/{name}"
+    return lambda: None, lambda _: write(path), lambda _: whole_or_gone(path, opened)
+
+
+def built():
+    return sparta.build_(copy.deepcopy(WANT_OF), x)
+
+
+def run_package():
+    package = sparta.load(PACKAGE)
+    for _ in range(200):
+        package.run(x.numpy())
+
+
+def expression():
+    y = sparta.expr("y(i,k) = A(i,j)*x(j,k)", A=LARGE, x=np.ones((1500, 8), "float32"), formats={"A": "csr"})
+    np.testing.assert_allclose(np.asarray(y() if callable(y) else y), LARGE.sum(1, keepdims=True) * np.ones((1, 8)), rtol=1e-4)
+
+
+def compiled(mode):
+    def call():
+        torch._dynamo.reset()
+        options = {"mode": mode, "inner": "aot_eager", **({"compile": QUICK} if mode == "engine" else {})}
+        answers(torch.compile(copy.deepcopy(WANT_OF), backend="sparta", options=options), WANT)
+
+    return plain(call)
+
+
+def half():
+    return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)).eval()
+
+
+def runs(model):
+    need(bool(torch.isfinite(model(x)).all()), "the model gives no numbers")
+
+
+def kind(name, *arguments):
+    cls = getattr(sparta, name)
+    w = (LARGE if name not in ("DiaTensor", "CsfTensor", "NMTensor") else np.eye(512, dtype="float32"))[:512, :512]
+    if name == "CsfTensor":
+        w = w.reshape(512, 32, 16)
+    return plain(lambda: cls.from_dense(w, *arguments, limit=1e6).to_dense())
+
+
+CASES = {
+    "compile": file("c.sparta", lambda path: sparta.compile(ONNX, path), sparta.load),
+    "propagate": file("p.onnx", lambda path: sparta.propagate(ONNX, path), sparta.inspect),
+    "save_arrays": file("a.npz", lambda path: sparta.save_arrays(path, {"w": LARGE}), lambda path: np.load(path)["w"]),
+    "inspect": plain(lambda: sparta.inspect(ONNX)),
+    "load": plain(lambda: sparta.load(PACKAGE)),
+    "Package": plain(run_package),
+    "pack": plain(lambda: sparta.pack(LARGE, "csr", limit=64)),
+    "Packed": plain(lambda: sparta.pack(LARGE, "csr", limit=64).to("coo", limit=64).numpy()),
+    "Format": plain(lambda: [sparta.Format("bsr(4,4)", (64, 64)) for _ in range(300)]),
+    "Schedule": plain(lambda: [sparta.Schedule()["a"].set_format("csr") for _ in range(300)]),
+    "expr": plain(expression),
+    "create_schedule": in_place(lambda m: sparta.create_schedule(m)),
+    "compact_": in_place(lambda m: sparta.compact_(m, x)),
+    "build_": in_place(lambda m: sparta.build_(m, x)),
+    "unbuild_": (built, sparta.unbuild_, lambda m: answers(m, WANT)),
+    "report": (built, lambda m: str(sparta.report(m)), lambda m: answers(m, WANT)),
+    "report, file": plain(lambda: str(sparta.report(ONNX))),
+    "verify": plain(lambda: need(sparta.verify(PACKAGE, ONNX)["ok"], "another answer")),
+    "prune, file": file("q.onnx", lambda path: sparta.prune(ONNX, path, "4x1:0.95"), sparta.inspect),
+    "build": in_place(lambda m: sparta.build(m, x)),
+    "sparsify_": (half, lambda m: sparta.sparsify_(m, {"0": "4x1:0.5", "2": "64x64:0.0"}), runs),
+    "tune": in_place(lambda m: sparta.tune(m, x)),
+    "prune.one_shot": (half, lambda m: sparta.prune.one_shot(m, pattern="4x1:0.5"), runs),
+    "torch.compile, default": compiled("rewrite"),
+    "torch.compile, engine": compiled("engine"),
+    **{n: kind(n) for n in ("BitmapTensor", "BsrTensor", "CooTensor", "CscTensor", "CsfTensor", "CsrTensor", "DcsrTensor", "DiaTensor", "EllpackTensor")},
+    "NMTensor": kind("NMTensor", 4, 4),
+}
+# An exception, a result, a class to derive from, and words of a loop: nothing runs in them.
+NOTHING_RUNS = {"Error", "Expression", "Sparsifier", "SparseTensor", "iter"}
+
+
+def case(name):
+    before, call, sound = CASES[name]
+    call(before())  # what is remembered afterwards
+    given = before()
+    begin = time.monotonic()
+    call(given)
+    took = time.monotonic() - begin
+    sound(given)
+    stopped = 0
+    for number in range(ROUNDS):
+        given = before()
+        whole, _ = interrupted(lambda: call(given), rng.uniform(0, min(1.2 * took, MOST)))
+        need(whole != LOST, f"TEST_SEED={SEED}, round {number}: the signal came while it ran, and the call came back")
+        stopped += not whole
+        total["interrupted"] += not whole
+        try:
+            sound(given)
+        except Exception as error:
+            raise AssertionError(f"TEST_SEED={SEED}, round {number}, {'whole' if whole else 'interrupted'}: {type(error).__name__}: {error}") from error
+    given = before()
+    call(given)
+    sound(given)
+    return f"{stopped} of {ROUNDS} interrupted, {took * 1e3:.0f} ms"
+
+
+def all_of_them():
+    missing = set(sparta.__all__) - set(CASES) - NOTHING_RUNS
+    need(not missing, f"no case: {sorted(missing)}")
+
+
+tests.check("every public function has a case", all_of_them)
+for name in CASES:
+    tests.check(name, case, name)
+tests.check("signals came", lambda: need(total["interrupted"] >= 10, f"only {total['interrupted']} calls were interrupted"))
+raise SystemExit(tests.finish())
