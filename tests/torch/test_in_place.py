@@ -265,6 +265,14 @@ def known_to_write():
         (op.getitem, (x, 0), {}, False), (torch._foreach_add_, ([x], 1), {}, True), (print, (x,), {}, False), (lambda t: t, (x,), {}, True),
     ):  # fmt: skip
         need(writes.writes(graph.call_function(function, given, more)) == wanted, f"{function} of {given} {more}")
+    # Blocks of autocast and of gradients write to no weight.
+    weight = graph.placeholder("weight")
+    weight.meta["example_value"] = torch.ones(2, 2)
+    modes = [torch.amp.autocast_mode._enter_autocast, torch._C._set_grad_enabled, torch.autograd.grad_mode._enter_inference_mode, torch.manual_seed, torch._C._log_api_usage_once]
+    nodes = [graph.call_function(function, ()) for function in modes]
+    nodes += [graph.call_function(torch.amp.autocast_mode._exit_autocast, (nodes[0],)), graph.call_function(torch._check, (x,))]
+    need(not writes.written(nodes, weight), "a mode is said to write to a weight")
+    need(writes.written([*nodes, graph.call_function(lambda: None, ())], weight), "a function that nobody knows is said to write to no weight")
     return f"{len(named)} methods"
 
 

@@ -26,6 +26,11 @@ _PURE = (operator, math, builtins)
 _IN_PLACE_OPERATORS = frozenset(
     name for name in dir(operator) if name.startswith("i") and hasattr(operator, f"__{name}__") and name not in ("inv", "invert", "index", "is_not")
 )
+# What changes how the nodes behind it compute, and the memory of no tensor: blocks of autocast, as every rotary embedding has one, checks, seeds.
+_MODES = frozenset((
+    "_enter_autocast", "_exit_autocast", "_set_grad_enabled", "_enter_inference_mode", "_exit_inference_mode", "set_rng_state", "manual_seed",
+    "_assert", "_assert_async", "_check", "_check_is_size", "_check_value", "_check_with", "sym_constrain_range_for_size",
+))  # fmt: skip
 _METHODS = frozenset(["__setitem__", "__delitem__", *(f"__{name}__" for name in _IN_PLACE_OPERATORS)])
 
 
@@ -97,10 +102,20 @@ def of(node: torch.fx.Node) -> Any:
     return node.meta.get("example_value", node.meta.get("val"))
 
 
+def _is_mode(node: torch.fx.Node) -> bool:
+    """Also whatever else of torch is given nothing: Dynamo's graphs have tensors as inputs only."""
+    target: Any = node.target
+    module = getattr(target, "__module__", None) or ""
+    ours = module == "torch" or module.startswith("torch.")
+    return ours and (not node.all_input_nodes or getattr(target, "__name__", "") in _MODES)
+
+
 def written(nodes: Iterable[torch.fx.Node], tensor: torch.fx.Node) -> bool:
     """May one of these nodes write to the memory of a tensor?"""
     mine = memory(of(tensor))
     for node in nodes:
+        if _is_mode(node):
+            continue
         if writes(node) and (not node.all_input_nodes or any(of(n) is None or memory(of(n)) & mine for n in node.all_input_nodes)):
             return True
     return False
