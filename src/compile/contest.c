@@ -292,11 +292,19 @@ static bool pinned(sparta_ctx *cx, const lower_node *ln, const sp_implement *im)
     return same;
 }
 
-/* A library may be missing where the package runs, and ours then takes its place: it must win by more than a little. So must what is sparse, or a
- * difference that is none would make a layer sparse that gains nothing by it. */
+/* A library may be missing where the package runs, and ours then takes its place: it must win by more than a little. */
 static double weighed(const sp_implement *im, double us)
 {
-    return us * (im->version ? 1.05 : 1) * (im->sparse ? (1 + LOWER_NOISE) / LOWER_SPARSE : 1);
+    return im->version ? us * 1.05 : us;
+}
+
+/* Whether a row takes the place of one that came before it. Sparse against dense, the order does not matter: sparse must win by LOWER_SPARSE, or a
+ * difference that is none would make a layer sparse that gains nothing by it. */
+static bool beats(const sp_implement *im, double us, const sp_implement *held, double held_us)
+{
+    us = weighed(im, us), held_us = weighed(held, held_us);
+    if (im->sparse == held->sparse) return us * (1 + LOWER_NOISE) < held_us;
+    return im->sparse ? us <= LOWER_SPARSE * held_us : held_us > LOWER_SPARSE * us;
 }
 
 /* Rows come in the order of the table, simple ones and those that store less first. A later one must win by more than the noise of a
@@ -308,7 +316,7 @@ void sp_lower_try(sparta_ctx *cx, lower_node *ln, const sp_implement *im, double
     if (*best == 0 || us < *best) *best = us;
     if (im->sparse) ln->sparse = LOWER_TIMED;
     if (ln->pin && !pinned(cx, ln, im)) return;
-    if (ln->im && weighed(ln->im, ln->us) <= weighed(im, us) * (1 + LOWER_NOISE)) return;
+    if (ln->im && !beats(im, us, ln->im, ln->us)) return;
     ln->im = im;
     ln->us = us;
     memcpy(ln->point, ln->task.point, sizeof ln->point);

@@ -75,6 +75,8 @@ static void a_later_row_must_beat_the_noise(void **state)
     assert_string_equal(winner((took[]){{"strip4", 0}}, 1), "none");
     assert_string_equal(winner((took[]){{"strip4", 98}, {"dense4", 100}}, 2), "dense4"); /* sparse: 3 % */
     assert_string_equal(winner((took[]){{"strip4", 96}, {"dense4", 100}}, 2), "strip4");
+    assert_string_equal(winner((took[]){{"dense4", 100}, {"few_csr", 98}}, 2), "dense4"); /* in any order */
+    assert_string_equal(winner((took[]){{"dense4", 100}, {"few_csr", 96}}, 2), "few_csr");
 }
 
 /* Whatever the times, the choice is within the noise of the fastest (ours: a library must win by more), dense within what sparse must win by. */
