@@ -17,7 +17,7 @@ typedef struct bench {
     sp_arena *arena;
     const sp_bench_request *r;
     sp_bindings said, sizes, sizes_b; /* said: of the subject's sizes, those that somebody gave */
-    sp_runner a, b; /* b.cx NULL: no baseline */
+    sp_runner a, b;                   /* b.cx NULL: no baseline */
     sp_runner profiled_a, profiled_b;
     sp_samples times_a, times_b;
     sp_load *load_a, *load_b;    /* of several sessions */
