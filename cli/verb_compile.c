@@ -1,6 +1,5 @@
 /* sparta compile: the whole walk, from ONNX to a package that was checked. */
 #include "cli.h"
-#include "package/package.h"
 #include <string.h>
 
 /* "12.3 M of 45.6 M parameters went, "; nothing when none did. */
@@ -24,6 +23,7 @@ static sparta_status as_json(cli *c, const sparta_package *p, const sparta_repor
     cli_json_int(&j, "bytes", (int64_t)bytes);
     cli_json_real(&j, "seconds", seconds);
     cli_json_int(&j, "kernels", f->kernels);
+    cli_json_text(&j, "other_plans", f->other_plans);
     cli_json_text(&j, "warning", *note ? note : NULL);
     cli_targets_json(&j, r);
     cli_json_int(&j, "sparse_layers", f->sparse_layers);
@@ -36,32 +36,16 @@ static sparta_status as_json(cli *c, const sparta_package *p, const sparta_repor
     return SPARTA_OK;
 }
 
-/* ", plans for 1 and 2 to 16 tokens besides"; nothing when there are none. */
-static const char *other_plans(cli *c, const sparta_package *p)
-{
-    const char *s = "";
-    for (int i = 0; i < p->n_others && s; i++) {
-        const sp_other_plan *o = &p->other[i];
-        const char *before = !i ? ", plans for " : i + 1 < p->n_others ? ", " : " and ";
-        s = o->most == INT64_MAX
-                ? sp_arena_printf(c->arena, "%s%s%lld and more", s, before, (long long)o->least)
-            : o->most > o->least ? sp_arena_printf(c->arena, "%s%s%lld to %lld", s, before,
-                                                   (long long)o->least, (long long)o->most)
-                                 : sp_arena_printf(c->arena, "%s%s%lld", s, before, (long long)o->least);
-    }
-    if (s && p->n_others) s = sp_arena_printf(c->arena, "%s tokens besides", s);
-    return s ? s : "";
-}
-
-static void say(cli *c, const sparta_package *p, const sparta_report *r, const char *path, size_t bytes,
-                double seconds)
+static void say(cli *c, const sparta_report *r, const char *path, size_t bytes, double seconds)
 {
     const sparta_facts *f = sparta_report_facts(r);
     int layers = 0;
     while (sparta_report_layer(r, layers)) layers++;
+    const char *plans =
+        *f->other_plans ? sp_arena_printf(c->arena, ", plans for %s tokens besides", f->other_plans) : "";
     cli_say(c, "%s: %s%d of %d layers sparse, %d kernels%s%s, %.1f MB, compiled and verified in %.1f s\n",
             path, what_went(c, f), f->sparse_layers, layers, f->kernels, cli_targets_text(c, r, " for "),
-            other_plans(c, p), (double)bytes * 1e-6, seconds);
+            plans ? plans : "", (double)bytes * 1e-6, seconds);
 }
 
 static sparta_status finish(cli *c, const sparta_package *p, const sparta_compile_options *o,
@@ -76,7 +60,7 @@ static sparta_status finish(cli *c, const sparta_package *p, const sparta_compil
     if (*note) c->warning = sp_arena_printf(c->arena, "%s: %s", path, note);
     SP_TRY(sparta_package_report(c->cx, p, o, &r));
     sparta_status status = cli_wants_json(c) ? as_json(c, p, r, path, bytes, seconds) : SPARTA_OK;
-    say(c, p, r, path, bytes, seconds);
+    say(c, r, path, bytes, seconds);
     sparta_report_free(r);
     return status;
 }

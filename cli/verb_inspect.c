@@ -60,6 +60,7 @@ static void facts_json(cli *c, cli_json *j, const facts *f)
     if (f->all->opset) cli_json_int(j, "opset", f->all->opset);
     cli_json_text(j, "warning", *warning ? warning : NULL);
     if (f->package) cli_targets_json(j, f->report);
+    if (f->package) cli_json_text(j, "other_plans", f->all->other_plans);
     if (cli_has(c, CLI_CHECK)) cli_json_bool(j, "weights_checked", f->package != NULL);
     cli_json_open(j, "symbols", '[');
     for (int i = 0; (s = sparta_report_symbol(f->report, i)); i++) cli_json_text(j, NULL, s->name);
@@ -114,6 +115,7 @@ static void head(cli *c, const facts *f)
             (double)f->all->parameters * 1e-6, (double)f->all->bytes * 1e-6);
     if (f->all->opset) cli_say(c, ", opset %d", f->all->opset);
     if (f->package) cli_say(c, "%s", cli_targets_text(c, f->report, ", code for "));
+    if (*f->all->other_plans) cli_say(c, ", plans for %s tokens besides", f->all->other_plans);
     say_symbols(c, f->report);
     cli_say(c, "operators:");
     for (int i = 0; (op = sparta_report_operator(f->report, i)); i++)

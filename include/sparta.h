@@ -809,6 +809,8 @@ typedef struct sparta_facts {
     /* Share of the estimated time that no kernel runs, 0 to 1, why and what would help; NULL: there is none. */
     double unaccelerated;
     const char *unaccelerated_reason, *unaccelerated_hint;
+    /* Of a package: the numbers of tokens that have a plan of their own, "1 and 2 to 16"; "" where one plan runs all. */
+    const char *other_plans;
 } sparta_facts;
 
 typedef struct sparta_report sparta_report;

@@ -128,6 +128,7 @@ static sparta_status fill_counts(sparta_report *r, const sp_graph *g)
 {
     int used[SP_OPS] = {0};
     r->facts.nodes = g->n_nodes;
+    r->facts.other_plans = "";
     SP_TRY(parameters_of(r, g, &r->facts.parameters));
     r->facts.parameters_given = r->facts.parameters_left = r->facts.parameters;
     for (int i = 0; i < g->n_nodes; i++) used[g->node[i]->op]++;
@@ -154,9 +155,29 @@ static sparta_status fill_targets(sparta_report *r, const sparta_package *p)
     return SPARTA_OK;
 }
 
+static sparta_status fill_plans(sparta_report *r, const sparta_package *p)
+{
+    const char *said = "";
+    for (int i = 0; i < p->n_others; i++) {
+        const sp_other_plan *o = &p->other[i];
+        const long long least = o->least, most = o->most;
+        const char *before = !i ? "" : i + 1 < p->n_others ? ", " : " and ";
+        if (o->most == INT64_MAX)
+            said = sp_arena_printf(r->arena, "%s%s%lld and more", said, before, least);
+        else if (most > least)
+            said = sp_arena_printf(r->arena, "%s%s%lld to %lld", said, before, least, most);
+        else
+            said = sp_arena_printf(r->arena, "%s%s%lld", said, before, least);
+        SP_NEED(r->cx, said);
+    }
+    r->facts.other_plans = said;
+    return SPARTA_OK;
+}
+
 static sparta_status of_package(sparta_report *r, const sparta_package *p, const sparta_compile_options *o)
 {
     SP_TRY(fill_counts(r, p->plan));
+    SP_TRY(fill_plans(r, p));
     r->facts.bytes = p->bytes;
     r->facts.kernels = p->n_kernels;
     if (p->parameters_given) {
