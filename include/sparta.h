@@ -473,7 +473,8 @@ typedef struct sparta_compile_options {
     const char *tesa;
     /* Tuning database; NULL: beside the kernel cache. */
     const char *db;
-    /* Called now and then by the thread that compiles: `done` of `all`, and what is being done. It may cancel the context. */
+    /* Called now and then by the thread that compiles: `done` of `all`, and what is being done. It may cancel the context. Each step is counted once;
+     * `all` grows where another graph is tried, or made for other numbers of tokens. */
     void (*progress)(void *user, int done, int all, const char *what);
     void *progress_user;
     /* Do not run the result against the references of the file: for a caller that has the answers and compares them itself. */

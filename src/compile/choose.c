@@ -191,13 +191,15 @@ sparta_status sp_lower_choose(lowering *l)
         l->node[i].node = g->node[i];
         SP_TRY(look(l, &l->node[i], stats[g->node[i]->out[0]->id]));
     }
-    if (l->n_kernels) sp_compile_tell(&l->request->options, 0, g->n_nodes, "compiling kernels");
+    const int before = l->request->chosen ? *l->request->chosen : 0, all = before + g->n_nodes;
+    if (l->n_kernels) sp_compile_tell(&l->request->options, before, all, "compiling kernels");
     SP_TRY(sp_lower_build(l));
     for (int i = 0; i < g->n_nodes; i++) {
         SP_TRY(sp_check_cancel(l->cx));
         SP_TRY(choose(l, &l->node[i]));
-        sp_compile_tell(&l->request->options, i + 1, g->n_nodes, g->node[i]->name);
+        sp_compile_tell(&l->request->options, before + i + 1, all, g->node[i]->name);
     }
+    if (l->request->chosen) *l->request->chosen = all;
     if (!l->no_measure && has_choice(l)) SP_TRY(time_conversions(l));
     return sp_lower_pins_used(l->cx, l->request->obeyed);
 }

@@ -216,8 +216,9 @@ static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile
 
 /* ------------------------------------------------------------------ as given, or smaller */
 
-typedef struct source { /* what is compiled: imported once */
-    sp_model *model;    /* its graph stays as it is */
+typedef struct source { /* what is compiled: imported once; stays where it is, for the request counts in it */
+    int chosen;
+    sp_model *model; /* its graph stays as it is */
     sp_obeyed obeyed;
     const sparta_schedule *schedule; /* NULL: none */
     sp_compile_request request;
@@ -266,6 +267,7 @@ static sparta_status import_once(sparta_ctx *cx, const char *onnx, const sp_comp
                                  const sparta_schedule *schedule, source *out)
 {
     *out = (source){.schedule = schedule, .request = *request};
+    if (!out->request.chosen) out->request.chosen = &out->chosen;
     if (!out->request.since) out->request.since = sp_tune_now();
     SP_TRY(load(cx, onnx, &request->options, schedule, &out->obeyed, &out->model));
     if (schedule) out->request.obeyed = &out->obeyed;

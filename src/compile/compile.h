@@ -64,6 +64,8 @@ typedef struct sp_compile_request {
     bool runs_here; /* what is compiled is run next: a target that this CPU cannot run is E_UNSUPPORTED */
     /* As sp_tune_now: times that were measured from then on are this compile's own; 0: from now on. */
     int64_t since;
+    int *
+        chosen; /* nodes of other graphs of this compile that were chosen for before: what is told goes on from there. NULL: there are none */
     /* Filled: microseconds that the steps of one run take together, estimated (sum.c). NULL: not wanted. */
     double *us;
 } sp_compile_request;

@@ -209,11 +209,14 @@ static void every_kernel_is_run(const sparta_package *p)
 {
     for (int i = 0; i < p->n_kernels; i++) {
         int users = 0;
-        for (int k = 0; k < p->plan->n_nodes; k++) {
-            const sp_node *n = p->plan->node[k];
-            if (sp_attr_int(&n->attrs, "code", -1) != i) continue;
-            assert_string_equal(said_of(n, "kernel"), p->kernel[i].kernel);
-            users++;
+        for (int plan = 0; plan <= p->n_others; plan++) {
+            const sp_graph *g = plan ? p->other[plan - 1].plan : p->plan;
+            for (int k = 0; k < g->n_nodes; k++) {
+                const sp_node *n = g->node[k];
+                if (sp_attr_int(&n->attrs, "code", -1) != i) continue;
+                assert_string_equal(said_of(n, "kernel"), p->kernel[i].kernel);
+                users++;
+            }
         }
         assert_true(users > 0);
     }

@@ -159,7 +159,8 @@ static void dense_for_as_few(void **state)
         const char *tokens;
         int64_t batch;
         bool few;
-    } cases[] = {{"1,8", 1, true}, {"1,8", 5, true}, {"1,8", 9, false}, {"1024", 1, false}, {NULL, 1, false}};
+    } cases[] = {{"1,8", 1, true},   {"1,8", 5, true},  {"1,8", 9, false},
+                 {"1024", 1, false}, {"128", 1, false}, {NULL, 1, true}};
     for (size_t i = 0; i < SP_COUNT(cases); i++) {
         sp_runner of = {0}, dense = {0};
         sp_bench_request r = request(1, 0.001);

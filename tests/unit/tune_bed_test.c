@@ -324,6 +324,7 @@ static void waiting_decides_no_race(void **state)
     sp_bed *on;
     sp_contender c[WAYS] = {0}, *all[WAYS];
     const sp_bed_request r = {.task = &task, .tokens = 130, .seed = 3};
+    unsetenv("SPARTA_TRUST");
     sp_quiet_set_source(&clocks);
     assert_int_equal(sp_bed_create(cx, &r, &on), SPARTA_OK);
     for (int k = 0; k < WAYS; k++) {
