@@ -44,6 +44,7 @@ static sparta_status axes(sp_axes *a)
     }
     for (int i = 0; i < lead; i++) a->in[1].axis[i] = sp_axis_of(label[i]);
     SP_TRY(sp_axes_label(a, indices->dim[lead], SP_SUM, why, &l));
+    a->label[l].run = chosen - batch; /* part of a tuple would choose more of x */
     a->in[1].axis[lead] = sp_axis_of(l);
     return SPARTA_OK;
 }

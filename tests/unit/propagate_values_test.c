@@ -156,6 +156,10 @@ static const expectation when_finite[] = {
      ". 0", "1 1 1"},
     {U("2,3") "const m: f32[2,1] = [3,0]\nnode v: ? = Mul(u, m)\nnode y: ? = ReduceProd(v) {keepdims=0}" Y,
      "0", "0 0 0"},
+    /* a run on zeros asks with whole tuples: a part of one would take, and write, more than a slice */
+    {HEAD "const v: f32[3,3,2] = [0.75,0,1,0,1.5,0,0.25,0,1.5,0,0.5,0,1.25,0,0.75,0,0,0]\ninput i: i64[4,2]\n"
+          "node y: ? = GatherND(v, i)" Y,
+     ". 0", NULL},
 };
 
 /* Neither with further outputs nor where an epsilon of 0 would divide by it. */
