@@ -134,8 +134,8 @@ def report(model: Any) -> Report:
     and of a torch.nn.Module what sparta.build_ took, with the weights that are left whatever their zeros are.
 
     >>> rows = report(sparta.compile(model))
-    >>> rows[0]["name"], rows[0]["shape"], rows[0]["sparse"]
-    ('/fc1/Gemm', [512, 784], True)
+    >>> rows[0]["name"], rows[0]["op"], rows[0]["sparse"]
+    ('/fc1/Gemm', 'Linear', True)
     """
     if _is_module(model):
         from .stages import report as of_module

@@ -89,13 +89,16 @@ static sparta_status load_code(sparta_session *s)
             "compare its answers with those of the model (`sparta_model_run`)",
             s->isa);
     s->portable = p->n_kernels - native;
-    if (s->portable)
+    const char *why =
+        other_arguments ? " (it was compiled by another version of sparta: compile the model again)" : "";
+    if (s->portable && !native) /* in the same words of every plan that is tried: said once */
+        sp_note(s->cx,
+                "package: no kernel has code that runs here%s; portable versions run, which are slower", why);
+    else if (s->portable)
         sp_note(s->cx,
                 "package: %d of %d kernels have no code that runs here%s; their portable versions do, "
                 "which are slower",
-                s->portable, p->n_kernels,
-                other_arguments ? " (it was compiled by another version of sparta: compile the model again)"
-                                : "");
+                s->portable, p->n_kernels, why);
     return SPARTA_OK;
 }
 
