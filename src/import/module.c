@@ -8,8 +8,8 @@
  *     either  a product's weight  h.0.query.weight                          ->  h.0.query
  *             or bias             h.0.query.bias, where tools took the metadata away
  *
- * What does not look so is no error: the node then is part of no module that is known. A product whose own name is a number's (node_MatMul_83)
- * is called as its module, which is how programs of torch.export have it. */
+ * What does not look so is no error: the node then is part of no module that is known. A product whose name an exporter counted (node_MatMul_83)
+ * is called as its module, which is how programs of torch.export have it; names that people gave stay. */
 #include "import/onnx.h"
 #include <string.h>
 
@@ -110,6 +110,18 @@ static sparta_status owner_of(sp_graph *g, const sp_users *u, const sp_node *n, 
     return SPARTA_OK;
 }
 
+/* Is the name an exporter's: none, node_linear, node_MatMul_83 or MatMul_12? */
+static bool is_counted(const sp_node *n)
+{
+    static const char newer[] = "node_";
+    const char *op = sp_builtin_row(n->op)->name;
+    const size_t length = strlen(op);
+    if (!*n->name || !strncmp(n->name, newer, strlen(newer))) return !strpbrk(n->name, "./");
+    if (strncmp(n->name, op, length) != 0 || n->name[length] != '_') return false;
+    const char *count = n->name + length + 1;
+    return *count && !count[strspn(count, "0123456789")];
+}
+
 sparta_status sp_onnx_name_layers(sp_importer *im)
 {
     sp_graph *g = im->g;
@@ -122,7 +134,7 @@ sparta_status sp_onnx_name_layers(sp_importer *im)
             strpbrk(n->name, "./"))
             continue;
         if (!n->module) SP_TRY(owner_of(g, &u, n, &n->module));
-        if (n->module) n->name = n->module;
+        if (n->module && is_counted(n)) n->name = n->module;
     }
     return SPARTA_OK;
 }
