@@ -275,10 +275,11 @@ BUILD(reduce)
 }
 
 /* The mean square of what is left of the mean, times n / (n - correction); its root where the overload is std, and the mean beside it where
- * it is var_mean. */
+ * it is var_mean. In f32 of halves, whose squares end at 65504. */
 BUILD(variance)
 {
-    sp_value *x = sp_aten_as(b, "self");
+    const sparta_dtype dtype = b->dtype == SPARTA_F64 ? SPARTA_F64 : SPARTA_F32;
+    sp_value *x = sp_aten_cast(b, sp_aten_as(b, "self"), b->dtype, dtype);
     const bool keep = sp_aten_yes(b, "keepdim", false);
     const double less =
         sp_aten_arg(b, "correction") ? sp_aten_number(b, "correction", 1) : sp_aten_yes(b, "unbiased", true);
@@ -288,11 +289,11 @@ BUILD(variance)
         sp_value *n = sp_aten_cast(b, OP(b, Div, OP(b, Size, x), OP(b, Size, y)), SPARTA_I64, SPARTA_F32),
                  *left = OP(b, Max, OP(b, Sub, n, sp_aten_number_of(b, SPARTA_F32, less)),
                             sp_aten_number_of(b, SPARTA_F32, 0));
-        y = OP(b, Mul, y, sp_aten_cast(b, OP(b, Div, n, left), SPARTA_F32, b->dtype));
+        y = OP(b, Mul, y, sp_aten_cast(b, OP(b, Div, n, left), SPARTA_F32, dtype));
     }
     if (strstr(b->row->overload, "_mean") && b->n_names > 1)
-        b->out[1] = reduced(b, SP_OP_ReduceMean, x, keep);
-    return strstr(b->row->overload, ".std") ? OP(b, Sqrt, y) : y;
+        b->out[1] = sp_aten_cast(b, reduced(b, SP_OP_ReduceMean, x, keep), dtype, b->dtype);
+    return sp_aten_cast(b, strstr(b->row->overload, ".std") ? OP(b, Sqrt, y) : y, dtype, b->dtype);
 }
 
 /* v times g over its norms along all dims but one; -1: along all. */
