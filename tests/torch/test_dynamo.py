@@ -392,6 +392,17 @@ def engine_changes():
         builds = parts()[0].builds
         same(fast(x), layers(x))
     need(parts()[0].builds == builds, "it was compiled again for nothing")
+    with torch.no_grad():
+        layers[0].weight.mul_(2)
+        want, answers = layers(x), {}
+    threads = [threading.Thread(target=lambda i=i: answers.update({i: run_often(fast, x)})) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in range(4):
+        same(answers[i], want, f"in thread {i}")
+    need(parts()[0].builds == builds + 1, f"{parts()[0].builds - builds} packages for one change that several threads saw")
 
 
 def engine_models():

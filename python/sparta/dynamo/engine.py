@@ -265,6 +265,7 @@ class Part:
         self.builds = builds  # with those for weights that these took the place of
         self.seen: list[Any] = []
         self.storages: list[int] = []
+        self.lock = threading.Lock()
         weakref.finalize(self, _let_go, self.storages)
 
     def build(self, constants: list[Any]) -> str:
@@ -339,11 +340,16 @@ class Part:
         self.shapes: dict[tuple, Any] = {}
 
     def fresh(self, tensors: list[torch.Tensor]) -> None:
-        """Compiles again where a constant was written to."""
-        if all(seen is None or t._version == seen[0] for t, seen in zip(tensors, self.seen)):
+        """Compiles again where a constant was written to: of several threads that see it one, for which the others wait."""
+        if not self._written(tensors):
             return
-        tell(CHANGED)
-        self.rebuild([None if seen is None else t for t, seen in zip(tensors, self.seen)])
+        with self.lock:
+            if self._written(tensors):
+                tell(CHANGED)
+                self.rebuild([None if seen is None else t for t, seen in zip(tensors, self.seen)])
+
+    def _written(self, tensors: list[torch.Tensor]) -> bool:
+        return any(seen is not None and t._version != seen[0] for t, seen in zip(tensors, self.seen))
 
     def rebuild(self, constants: list[Any]) -> None:
         why = self.build(constants)
@@ -492,7 +498,8 @@ class Shared:
     def forget(self) -> int:
         """Drops the packages whose models are gone; how often they had been made."""
         gone = [key for key, part in list(self.parts.items()) if part.gone()]
-        return sum(self.parts.pop(key).builds for key in gone)
+        dropped = [self.parts.pop(key, None) for key in gone]  # another thread may be at it as well
+        return sum(part.builds for part in dropped if part is not None)
 
 
 class _Parts:
