@@ -31,7 +31,7 @@ def plain(model: nn.Module) -> nn.Module:
         if isinstance(module, Masked):
             unmask_(module)
         config: Any = getattr(module, "config", None)
-        if getattr(config, "use_cache", None) is True:
+        if _of_transformers(config, "PreTrainedConfig", "PretrainedConfig") and getattr(config, "use_cache", None) is True:
             config.use_cache = False  # the copy's own
     return twin.eval()
 
@@ -124,11 +124,16 @@ def _given(inputs: Any, where: str, dims: dict | None, shapes: Any) -> Any:
     return dict(inputs) if hasattr(inputs, "keys") else tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
 
 
+def _of_transformers(value: Any, *names: str) -> bool:
+    """Is it of one of these classes of theirs, or of one that derives from it? The class went by several names."""
+    return any(c.__name__ in names and c.__module__.startswith("transformers.") for c in type(value).__mro__)
+
+
 def _need_no_cache(inputs: Any, where: str) -> None:
     """Neither a cache of transformers nor the wish for one."""
     named = inputs.items() if hasattr(inputs, "keys") else enumerate(inputs) if isinstance(inputs, (tuple, list)) else ()
     for name, value in named:
-        if (name == "use_cache" and value) or any(c.__name__ == "Cache" and c.__module__.startswith("transformers.") for c in type(value).__mro__):
+        if (name == "use_cache" and value) or _of_transformers(value, "Cache"):
             raise ValueError(
                 f"{where}: example_inputs[{name!r}] asks for a cache of transformers, which is no tensor; leave it out: the whole sequence goes in"
             )

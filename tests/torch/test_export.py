@@ -1,5 +1,6 @@
 """sparta.compile of torch modules, masked and packed ones too: the package gives the module's answer, under the names of its parameters."""
 
+import dataclasses
 import os
 import sys
 
@@ -68,6 +69,20 @@ class Halves(dict):
         return 100.0 if key[1] is None else 50.0
 
 
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    use_cache: bool = True
+
+
+class Caches(nn.Module):
+    """A model of one's own, whose use_cache means what it likes."""
+
+    config = Settings()
+
+    def forward(self, x):
+        return x @ x.T if self.config.use_cache else x
+
+
 def decoders():
     """Those of transformers answer with a cache unless their configuration says otherwise; the package has the tensors, and the model its settings."""
     import transformers as T
@@ -84,6 +99,7 @@ def decoders():
         need(model.config.use_cache, "the model was changed")
     for bad in ({"use_cache": True}, {"past_key_values": T.DynamicCache()}):
         refused(ValueError, f"example_inputs[{min(bad)!r}] asks for a cache", sparta.compile, llama, example_inputs={"input_ids": ids, **bad}, **QUICK)
+    close(next(iter(sparta.compile(Caches(), example_inputs=torch.ones(4, 4), **QUICK).run(np.ones((4, 4), "float32")).values())), Caches()(torch.ones(4, 4)))
     rows = one_shot(llama, method="magnitude", target_speedup=1.2, example_inputs={"input_ids": ids}, times=Halves())
     need(any(row["density"] < 1 for row in rows), str(rows))
 
