@@ -233,7 +233,7 @@ def tune(
     ways are few, so that every one of them is tried unless max_trials or budget (seconds, "60s", "200trials") end it: layers that were not reached
     get blocks by a rule, which their reason says. backward_weight: how much the time of the gradients counts (of attention, softmax and products
     with a pattern of their own wholly, unless it is 0). verbose prints what was found, line by line. remeasure: no time of before is believed.
-    Nothing of the model is changed.
+    Nothing of the model is changed, but that transformers' Conv1D becomes an nn.Linear, as in sparsify_.
 
     >>> model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8))
     >>> config = tune(sparta.sparsify_(model, "4x1:0.75"), torch.ones(16, 64))
@@ -285,7 +285,14 @@ def tune(
         _tell(verbose, name, config)
     known.save()
     if _only is None:
-        _tune_operators(module, sample_inputs, config, backward_weight > 0, lambda ways: trials >= ways and time.monotonic() < end, verbose)
+
+        def take(ways: int) -> bool:
+            nonlocal trials
+            enough = trials >= ways and time.monotonic() < end
+            trials -= ways * enough
+            return enough
+
+        _tune_operators(module, sample_inputs, config, backward_weight > 0, take, verbose)
     return {name: config[name] for name in (*wanted, *(set(config) - set(wanted)))}
 
 
@@ -312,8 +319,8 @@ def _tell(verbose: bool, name: str, config: Config) -> None:
         print(f"{name}: {config[name]['reason']}")
 
 
-def _tune_operators(module, inputs, config, backward, within, verbose) -> None:
-    """Other sparse operators (attention, softmax, products) have their own ways: a copy of each is asked, on what it meets."""
+def _tune_operators(module, inputs, config, backward, take, verbose) -> None:
+    """Other sparse operators (attention, softmax, products) have their own ways: a copy of each is asked, on what it meets, where take(ways) grants it."""
     others = {name: m for name, m in module.named_modules() if isinstance(m, OperatorBase) and not _layers.is_packed(m)}
     if not others or inputs is None:
         return
@@ -333,7 +340,7 @@ def _tune_operators(module, inputs, config, backward, within, verbose) -> None:
             handle.remove()
     for name, args in seen.items():
         twin = copy.deepcopy(others[name])
-        if twin.get_sparse_indexes() is not None and not within(len(twin.configs())):
+        if twin.get_sparse_indexes() is not None and not take(len(twin.configs())):
             continue  # as it is
         row = twin.tune(inputs=args, backward=backward) if args else {}
         if row:  # without, it has one way to run

@@ -606,12 +606,12 @@ def tune():
         (ValueError, "backward_weight", {"backward_weight": -1}),
     ):
         refused(kind, words, sparta.tune, model, X, **more)
-    operators()
+    operators_in_budget()
     refused(ValueError, "near it", sparta.build, model, None, {"fc": {"block": "dense"}})
     refused(TypeError, "configuration", sparta.build, model, None, {"0": 4})
 
 
-def operators():
+def operators_in_budget():
     """What a model has of operators with a pattern of their own keeps within the budget, counts gradients and is told, as layers are."""
 
     class Attends(nn.Module):
@@ -625,6 +625,8 @@ def operators():
     model, x = Attends(), torch.randn(2, 64, 8)
     for given in ({"max_trials": 0}, {"budget": "0s"}, {"max_trials": 1}):
         need(sparta.tune(model, x, **given) == {}, f"timed within {given}")
+    both, ways = nn.Sequential(Attends(), Attends()), len(model.attention.configs())
+    need(list(sparta.tune(both, x, max_trials=2 * ways - 1)) == ["0.attention"], "trials for one went to both")
     seen = []
     real = sparta.nn.OperatorBase.tune
 
