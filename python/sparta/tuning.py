@@ -320,7 +320,7 @@ def _tell(verbose: bool, name: str, config: Config) -> None:
 
 
 def _tune_operators(module, inputs, config, backward, take, verbose) -> None:
-    """Other sparse operators (attention, softmax, products) have their own ways: a copy of each is asked, on what it meets, where take(ways) grants it."""
+    """Other sparse operators (attention, softmax, products) have their own ways: a copy of each is asked on what it meets, if take(ways) says so."""
     others = {name: m for name, m in module.named_modules() if isinstance(m, OperatorBase) and not _layers.is_packed(m)}
     if not others or inputs is None:
         return
