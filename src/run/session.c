@@ -93,7 +93,8 @@ static sparta_status load_code(sparta_session *s)
         other_arguments ? " (it was compiled by another version of sparta: compile the model again)" : "";
     if (s->portable && !native) /* in the same words of every plan that is tried: said once */
         sp_note(s->cx,
-                "package: no kernel has code that runs here%s; portable versions run, which are slower", why);
+                "package: no kernel has code that runs here%s; their portable versions do, which are slower",
+                why);
     else if (s->portable)
         sp_note(s->cx,
                 "package: %d of %d kernels have no code that runs here%s; their portable versions do, "

@@ -467,7 +467,7 @@ def interrupted(h, folder, mini, output, sign):
 
 def compiled(h, model_file, words, env=None):
     folder = h.folder()
-    result = must("compile", model_file, "-o", folder + "/m.sparta", *words, env=env)
+    result = must("compile", model_file, "-o", folder + "/m.sparta", "--tokens", "128", *words, env=env)
     must("verify", folder + "/m.sparta", "--against", model_file, *words, env=env)
     return result
 

@@ -41,7 +41,7 @@ static sparta_package *pinned(const char *implement, int measure)
     ok(sparta_schedule_create(cx, NULL, &s));
     ok(sparta_schedule_tensor(s, "*", &rule));
     ok(sparta_schedule_set_implement(rule, implement));
-    o.no_measure = !measure, o.rules = s, o.db = in_root("tune.db");
+    o.no_measure = !measure, o.rules = s, o.db = in_root("tune.db"), o.tokens = "128";
     if (sparta_compile_package(cx, MLP, &o, &p)) p = NULL;
     sparta_schedule_free(s);
     return p;
