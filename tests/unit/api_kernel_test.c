@@ -105,7 +105,7 @@ static void wrong(void **state)
     const sparta_kernel k = spec("ones", ones);
     ok(sparta_kernel_register(cx, &k));
     sparta_compile_options o = SPARTA_OPTIONS(sparta_compile_options);
-    o.db = in_root("wrong.db");
+    o.db = in_root("wrong.db"), o.tokens = "128";
     ok(sparta_compile_package(cx, MLP, &o, &p));
     assert_non_null(strstr(sparta_notes(cx), "kernel ones disagrees with the reference"));
     run(cx, p, got);
@@ -291,7 +291,7 @@ static void function_wrong(void **state)
         const sparta_kernel_function f = function("renewed", turn ? twice : product);
         ok(sparta_kernel_function_register(cx, &f));
         sparta_compile_options o = SPARTA_OPTIONS(sparta_compile_options);
-        o.db = in_root("functions.db");
+        o.db = in_root("functions.db"), o.tokens = "128";
         ok(sparta_compile_package(cx, MLP, &o, &p));
         assert_int_equal(strstr(sparta_notes(cx), "kernel renewed disagrees with the reference") != NULL,
                          turn);
