@@ -36,6 +36,9 @@ static sparta_status run(sparta_ctx *cx, const char *a, const char *against,
     sp_verify_request r = {.a = a, .against = against, .compile = {.runs_here = true}};
     SP_TRY(sp_options(cx, "verify", given, &o, sizeof o));
     SP_TRY(sp_options(cx, "verify", options, &r.compile.options, sizeof r.compile.options));
+    if (o.n_inputs < 0 || (o.n_inputs > 0 && !o.inputs))
+        return sp_fail(cx, SPARTA_E_USAGE, "verify: n_inputs is %d and inputs is %s; give both or neither",
+                       o.n_inputs, o.inputs ? "given" : "NULL");
     const sparta_compile_options *c = &r.compile.options;
     r.tolerance = (sp_tolerance){c->rtol > 0 ? c->rtol : -1, c->atol > 0 ? c->atol : -1};
     r.masks = c->masks;

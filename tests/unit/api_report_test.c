@@ -147,6 +147,34 @@ static void unverified(void **state)
     sparta_package_close(p);
 }
 
+/* ------------------------------------------------------------------ prune and verify, from file to file */
+
+static void pruned_and_verified(void **state)
+{
+    (void)state;
+    const char *small = in_root("small.onnx");
+    sparta_prune_options prune = SPARTA_OPTIONS(sparta_prune_options);
+    sparta_verify_options verify = SPARTA_OPTIONS(sparta_verify_options);
+    sparta_pruned *what = NULL;
+    sparta_verified *same = NULL, *other = NULL;
+    prune.pattern = "4x1:0.5";
+    ok(sparta_prune_file(cx, MLP, small, &prune, NULL, &what));
+    double least = 1;
+    const sparta_pruned_weight *w;
+    for (int i = 0; (w = sparta_pruned_weight_at(what, i)); i++) least = fmin(least, w->density);
+    assert_true(least < .6);
+    sparta_pruned_free(what);
+    ok(sparta_verify(cx, small, small, &verify, NULL, &same));
+    assert_true(sparta_verified_facts_of(same)->same && sparta_verified_output_at(same, 0)->same);
+    ok(sparta_verify(cx, small, MLP, &verify, NULL, &other)); /* no failure: it is the answer */
+    assert_false(sparta_verified_facts_of(other)->same);
+    sparta_verified_free(same), sparta_verified_free(other);
+    verify.n_inputs = 1;
+    refused(sparta_verify(cx, small, MLP, &verify, NULL, &other), SPARTA_E_USAGE, "both or neither");
+    prune.pattern = "4x";
+    refused(sparta_prune_file(cx, MLP, small, &prune, NULL, NULL), SPARTA_E_USAGE, "4x");
+}
+
 /* ------------------------------------------------------------------ where the time goes */
 
 static void profile(void **state)
@@ -178,8 +206,12 @@ static void profile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_package), cmocka_unit_test(of_model), cmocka_unit_test(progress),
-        cmocka_unit_test(unverified), cmocka_unit_test(profile),
+        cmocka_unit_test(of_package),
+        cmocka_unit_test(of_model),
+        cmocka_unit_test(progress),
+        cmocka_unit_test(unverified),
+        cmocka_unit_test(pruned_and_verified),
+        cmocka_unit_test(profile),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
