@@ -40,7 +40,7 @@ static sparta_status run(sparta_ctx *cx, const char *a, const char *against,
         return sp_fail(cx, SPARTA_E_USAGE, "verify: n_inputs is %d and inputs is %s; give both or neither",
                        o.n_inputs, o.inputs ? "given" : "NULL");
     const sparta_compile_options *c = &r.compile.options;
-    r.tolerance = (sp_tolerance){c->rtol > 0 ? c->rtol : -1, c->atol > 0 ? c->atol : -1};
+    r.tolerance = sp_compile_tolerance(c);
     r.masks = c->masks;
     r.seed = o.seed;
     r.threads = c->threads;

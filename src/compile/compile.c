@@ -343,7 +343,7 @@ static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const source 
     sp_obeyed again = {0};
     const sparta_compile_options *o = &from->request.options;
     const char *const *remove = o->remove;
-    const sp_tolerance tolerance = {o->rtol > 0 ? o->rtol : -1, o->atol > 0 ? o->atol : -1};
+    const sp_tolerance tolerance = sp_compile_tolerance(o);
     SP_TRY(load(cx, onnx, o, from->schedule, &again, &m));
     sparta_status s = from->schedule ? same_effects(cx, &from->obeyed, &again) : SPARTA_OK;
     if (s == SPARTA_OK) s = sp_model_check(cx, given);

@@ -28,6 +28,7 @@
 #include "compile/modules.h"
 #include "compile/passes.h"
 #include "import/import.h"
+#include "ops/close.h"
 #include "package/package.h"
 #include "propagate/propagate.h"
 #include "schedule/schedule.h"
@@ -64,11 +65,17 @@ typedef struct sp_compile_request {
     bool runs_here; /* what is compiled is run next: a target that this CPU cannot run is E_UNSUPPORTED */
     /* As sp_tune_now: times that were measured from then on are this compile's own; 0: from now on. */
     int64_t since;
-    int *
-        chosen; /* nodes of other graphs of this compile that were chosen for before: what is told goes on from there. NULL: there are none */
+    /* Nodes of other graphs of this compile that were chosen for before: what is told goes on from there. NULL: there are none. */
+    int *chosen;
     /* Filled: microseconds that the steps of one run take together, estimated (sum.c). NULL: not wanted. */
     double *us;
 } sp_compile_request;
+/* What is close enough; an option that is not given is the usual. */
+static inline sp_tolerance sp_compile_tolerance(const sparta_compile_options *o)
+{
+    return (sp_tolerance){o->rtol > 0 ? o->rtol : -1, o->atol > 0 ? o->atol : -1};
+}
+
 /* How far it is, to whoever asked to be told. */
 static inline void sp_compile_tell(const sparta_compile_options *o, int done, int all, const char *what)
 {
