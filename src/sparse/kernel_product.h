@@ -46,16 +46,46 @@ INLINE void mac_rows(vec (*acc)[4], const float *w, long step, const float *x, c
 
 /* ------------------------------------------------------------------ multiply */
 
-/* NR rows from row r0 of a row of blocks on. W, H: width and height, if they are constant, else 0. */
-INLINE void multiply_tile(const sp_multiplying *p, long line, long r0, const int NR, const int NV,
-                          const int H, const int W, long base)
+/* A long sum is taken in runs of about so many columns, whose sums are added up: rounding errors grow with the length of a run, not of the row, and a dense
+ * product has rounded no more than these few terms where it comes as far. */
+#define RUN 64
+
+/* The sums of a run go to those of the runs before, and begin again. */
+INLINE void multiply_ran(vec (*acc)[4], vec (*sum)[4], const int NR, const int NV)
 {
-    const long height = H ? H : p->height, width = W ? W : p->width, row = line * height + r0;
-    const float *x = p->x + base, *v = p->values + (p->pos[line] * height + r0) * width;
+    EACH_SUM(NR, NV)
+    {
+        sum[r][j] += acc[r][j];
+        acc[r][j] = splat(0.f);
+    }
+}
+
+/* So many columns of a block, whose values in the rows of sums lie at v. */
+INLINE void multiply_columns(const sp_multiplying *p, vec (*acc)[4], const float *v, long width,
+                             const float *x, long wide, const int NR, const int NV)
+{
+    for (long k = 0; k < wide; k++, x += p->x_line) mac_rows(acc, v + k, width, x, NR, NV);
+}
+
+/* One that is wider than a run. */
+INLINE void multiply_wide(const sp_multiplying *p, vec (*acc)[4], vec (*sum)[4], const float *v, long width,
+                          const float *x, long wide, const int NR, const int NV)
+{
+    for (; wide > RUN; wide -= RUN, v += RUN, x += RUN * p->x_line) {
+        multiply_columns(p, acc, v, width, x, RUN, NR, NV);
+        multiply_ran(acc, sum, NR, NV);
+    }
+    multiply_columns(p, acc, v, width, x, wide, NR, NV);
+}
+
+/* Blocks [i, end) of a row of blocks. Runs that end within one go to `sum`. */
+INLINE void multiply_blocks(const sp_multiplying *p, vec (*acc)[4], vec (*sum)[4], long i, long end, long r0,
+                            const int NR, const int NV, const int H, const int W, const float *x)
+{
+    const long height = H ? H : p->height, width = W ? W : p->width;
     const long step = p->x_line * width, last = (p->cols - 1) / width;
-    vec acc[4][4];
-    EACH_SUM(NR, NV) acc[r][j] = splat(0.f);
-    for (long i = p->pos[line]; i < p->pos[line + 1]; i++, v += height * width) {
+    const float *v = p->values + (i * height + r0) * width;
+    for (; i < end; i++, v += height * width) {
         const long at = p->crd[i];
         const float *from = x + at * step;
         if (W == 1) {
@@ -63,8 +93,28 @@ INLINE void multiply_tile(const sp_multiplying *p, long line, long r0, const int
             continue;
         }
         const long wide = at == last ? p->cols - at * width : width;
-        for (long k = 0; k < wide; k++, from += p->x_line) mac_rows(acc, v + k, width, from, NR, NV);
+        if (width > RUN)
+            multiply_wide(p, acc, sum, v, width, from, wide, NR, NV);
+        else
+            multiply_columns(p, acc, v, width, from, wide, NR, NV);
     }
+}
+
+/* NR rows from row r0 of a row of blocks on. W, H: width and height, if they are constant, else 0. */
+INLINE void multiply_tile(const sp_multiplying *p, long line, long r0, const int NR, const int NV,
+                          const int H, const int W, long base)
+{
+    const long height = H ? H : p->height, width = W ? W : p->width, row = line * height + r0;
+    const long run = W == 1 ? RUN : width < RUN ? RUN / width : 1, end = p->pos[line + 1];
+    long i = p->pos[line];
+    vec acc[4][4], sum[4][4];
+    EACH_SUM(NR, NV) acc[r][j] = sum[r][j] = splat(0.f);
+    for (; end - i > run; i += run) {
+        multiply_blocks(p, acc, sum, i, i + run, r0, NR, NV, H, W, p->x + base);
+        multiply_ran(acc, sum, NR, NV);
+    }
+    multiply_blocks(p, acc, sum, i, end, r0, NR, NV, H, W, p->x + base);
+    EACH_SUM(NR, NV) acc[r][j] += sum[r][j];
     float *y = p->y + (row - p->top) * p->y_line + base;
     if (p->bias) EACH_SUM(NR, NV) acc[r][j] += splat(p->bias[row + r]);
     EACH_SUM(NR, NV) put_lanes(y + r * p->y_line + LANES * j, acc[r][j]);
@@ -103,20 +153,32 @@ INLINE void multiply_lines(const sp_multiplying *p, const int H, const int W)
     }
 
 /* 1x1: two elements at a time, so that the sums of one need not wait for the other's. */
-INLINE void multiply_row(const sp_multiplying *p, long line, const int NV, long base)
+INLINE void multiply_pairs(const sp_multiplying *p, vec (*acc)[4], long i, long end, const int NV,
+                           const float *x)
 {
-    const float *x = p->x + base, *v = p->values;
+    const float *v = p->values;
     const int32_t *crd = p->crd;
-    const long step = p->x_line, end = p->pos[line + 1];
-    long i = p->pos[line];
-    float *y = p->y + (line - p->top) * p->y_line + base;
-    vec acc[2][4];
-    EACH_SUM(2, NV) acc[r][j] = splat(0.f);
+    const long step = p->x_line;
     for (; i + 2 <= end; i += 2) {
         mac_rows(acc, v + i, 1, x + crd[i] * step, 1, NV);
         mac_rows(acc + 1, v + i + 1, 1, x + crd[i + 1] * step, 1, NV);
     }
     if (i < end) mac_rows(acc, v + i, 1, x + crd[i] * step, 1, NV);
+}
+
+INLINE void multiply_row(const sp_multiplying *p, long line, const int NV, long base)
+{
+    const long end = p->pos[line + 1];
+    long i = p->pos[line];
+    float *y = p->y + (line - p->top) * p->y_line + base;
+    vec acc[2][4], sum[2][4];
+    EACH_SUM(2, NV) acc[r][j] = sum[r][j] = splat(0.f);
+    for (; end - i > 2 * RUN; i += 2 * RUN) {
+        multiply_pairs(p, acc, i, i + 2 * RUN, NV, p->x + base);
+        multiply_ran(acc, sum, 2, NV);
+    }
+    multiply_pairs(p, acc, i, end, NV, p->x + base);
+    EACH_SUM(2, NV) acc[r][j] += sum[r][j];
     const vec bias = splat(p->bias ? p->bias[line] : 0.f);
     UNROLL for (int j = 0; j < NV; j++) put_lanes(y + LANES * j, acc[0][j] + acc[1][j] + bias);
 }

@@ -109,6 +109,56 @@ static void biased_once(int64_t height, int64_t width, sparta_dtype dtype)
     free_matrix(&m);
 }
 
+/* What a dense product in f32 gives, which takes runs of 256 inputs, as those of other libraries do. */
+static float plain_sum(const matrix *m, const sparta_tensor *x, int64_t i, int64_t k)
+{
+    const int64_t in = m->s.cols;
+    float all = 0;
+    for (int64_t j0 = 0; j0 < in; j0 += 256) {
+        float sum = 0;
+        for (int64_t j = j0; j < SP_MIN(j0 + 256, in); j++)
+            sum = fmaf((float)m->dense[i * in + j], (float)at3(x, 0, j, k), sum);
+        all += sum;
+    }
+    return all;
+}
+
+/* Long sums of numbers that have a mean, where every addition rounds: twice what a dense product is off by, and a rounding of the largest sum. */
+static void exact_once(int64_t height, int64_t width, double density)
+{
+    const int64_t in = 1500, out = 24, f = 20;
+    const shape h = {.rows = out,
+                     .cols = in,
+                     .height = height,
+                     .width = width,
+                     .batch = 1,
+                     .density = density,
+                     .dtype = SPARTA_F32};
+    matrix m = make_matrix(&h);
+    const sparta_tensor x = cube(SPARTA_F32, 1, in, f, false), y = cube(SPARTA_F32, 1, out, f, false);
+    double ours = 0, plain = 0, largest = 0;
+    for (int64_t j = 0; j < in * f; j++) {
+        const int64_t at = j / f * x.stride[1] + j % f * x.stride[2];
+        set_element(&x, at, element(&x, at) + 30);
+    }
+    for (int64_t i = 0; i < sparta_tensor_elements(&m.s.values); i++) ((float *)m.s.values.data)[i] += 3;
+    twin(&m, &m.s.values, m.dense);
+    sparta_launch l = launch_of(SPARTA_MULTIPLY, &m, &x, &y, 1);
+    works(sparta_blocks_multiply(&m.s, &x, &y, NULL, &l, message, sizeof message));
+    for (int64_t i = 0; i < out * f; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < in; j++) sum += m.dense[i / f * in + j] * at3(&x, 0, j, i % f);
+        ours += pow(at3(&y, 0, i / f, i % f) - sum, 2) / (double)(out * f);
+        plain += pow(plain_sum(&m, &x, i / f, i % f) - sum, 2) / (double)(out * f);
+        largest = fmax(largest, fabs(sum));
+    }
+    if (!(sqrt(ours) <= 2 * sqrt(plain) + largest * 0x1p-24))
+        fail_msg("%ldx%ld, density %g: off by %g, a dense product by %g", (long)height, (long)width, density,
+                 sqrt(ours), sqrt(plain));
+    free(l.workspace), free(x.data), free(y.data);
+    free_matrix(&m);
+}
+
 /* ------------------------------------------------------------------ sample, softmax */
 
 /* What does not exist in the blocks is 0. */
@@ -232,6 +282,13 @@ static void biases_are_added_to_whole_sums(void **state)
 {
     (void)state;
     everywhere(biased_once);
+}
+static void sums_are_as_exact_as_those_of_a_dense_product(void **state)
+{
+    static const double densities[] = {1, 0.5, 0.1};
+    (void)state;
+    for (size_t i = 0; i < SP_COUNT(blocks); i++)
+        for (size_t k = 0; k < SP_COUNT(densities); k++) exact_once(blocks[i][0], blocks[i][1], densities[k]);
 }
 static void samples(void **state)
 {
@@ -524,6 +581,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(multiplies),
         cmocka_unit_test(biases_are_added_to_whole_sums),
+        cmocka_unit_test(sums_are_as_exact_as_those_of_a_dense_product),
         cmocka_unit_test(samples),
         cmocka_unit_test(softmaxes),
         cmocka_unit_test(infinities_are_those_of_a_dense_softmax),
