@@ -449,6 +449,29 @@ static sparta_status check_own(sp_special *s, int statement, int first)
     return SPARTA_OK;
 }
 
+static bool sums(const sp_special *s, const sp_special_nest *n)
+{
+    for (int l = 0; l < n->loops; l++) {
+        const int index = n->loop[l].digit.index;
+        if (sp_special_binds(&n->loop[l]) && index >= 0 && !sp_special_in_result(s, n, index)) return true;
+    }
+    return false;
+}
+
+/* Terms without a sum come last: where sums are added up in the result (a format of columns), all of their additions would be rounded to the digits of a
+ * large bias that lay there first. */
+static void sums_first(sp_special *s, int first)
+{
+    sp_special_nest *later[SP_SPECIAL_NESTS];
+    int n = 0, at = first;
+    for (int i = first; i < s->nests; i++)
+        if (sums(s, s->nest[i]))
+            s->nest[at++] = s->nest[i];
+        else
+            later[n++] = s->nest[i];
+    for (int i = 0; i < n; i++) s->nest[at++] = later[i];
+}
+
 sparta_status sp_special_lower(sp_special *s)
 {
     SP_TRY(sp_special_stored(s));
@@ -457,6 +480,7 @@ sparta_status sp_special_lower(sp_special *s)
         const int first = s->nests;
         SP_TRY(lower_term(s, i, s->statement[i].root, false));
         SP_TRY(check_own(s, i, first));
+        sums_first(s, first);
     }
     return SPARTA_OK;
 }

@@ -4,7 +4,7 @@
  *
  *     parse      statements: what is written, what is read, constants and words (kernel/words.def)
  *     lower      one nest for each term and each part of a sum of formats: loops over the levels of what is stored sparsely, then over what
- *                indices are left
+ *                indices are left; of a statement, terms that sum come before those that do not
  *     schedule   loops in another order, cut, in vectors, written out, shared by threads; each step is checked when it is applied
  *     text       C with vector extensions, compiled by room jit
  *     run        operands packed into their formats, arguments, threads

@@ -54,6 +54,19 @@ def products():
         close(v(x=x), scipy.sparse.csr_array(a) @ x)
 
 
+def biases():
+    """Added to whole sums wherever they stand, however large: columns that add to results began with the bias, and were off by 20 times as much."""
+    a, x, b = sparse(40, 512, density=0.5), dense(512, 33), (1000 * (-1) ** np.arange(40)).astype(np.float32)
+    sums = a.astype(np.float64) @ x
+    off = lambda y, exact: float(np.sqrt(np.mean((y - exact) ** 2)))
+    for format in FORMATS:
+        without = off(door.expr("y(i,k) = A(i,j)*x(j,k)", A=a, formats={"A": format}, limit=100)(x=x), sums)
+        for text in ("b(i) + A(i,j)*x(j,k)", "A(i,j)*x(j,k) + b(i)", "-(b(i) - A(i,j)*x(j,k))"):
+            exact = sums - b[:, None] if text[0] == "-" else sums + b[:, None]
+            y = door.expr("y(i,k) = " + text, A=a, formats={"A": format}, limit=100)(x=x, b=b)
+            need(off(y, exact) <= 2 * without + 1000 * 2**-24, f"{format}, {text}: off by {off(y, exact):.2g}, without a bias by {without:.2g}")
+
+
 def types():
     a, x = sparse(37, 29).astype(np.float16), dense(29, 20).astype(np.float16)
     want = a.astype(np.float32) @ x.astype(np.float32)
@@ -205,6 +218,6 @@ def errors():
     close(e(x=x), a @ x)
 
 
-for test in (products, types, scipy_matrices, samples, tensors, elementwise, in_place, schedules, threads, errors):
+for test in (products, biases, types, scipy_matrices, samples, tensors, elementwise, in_place, schedules, threads, errors):
     tests.check(test.__name__, test)
 sys.exit(tests.finish())
