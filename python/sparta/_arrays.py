@@ -5,6 +5,7 @@ or refused in one sentence, for all who call.
 """
 
 import ctypes as c
+import math
 import sys
 
 from ._library import contexts, header, lib, numbers, types
@@ -166,6 +167,11 @@ def _tensor(array, code):
     for i in range(array.ndim):
         t.dim[i], t.stride[i] = array.shape[i], array.strides[i] // array.itemsize
     return t
+
+
+def elements(t):
+    """How many a tensor of the library has."""
+    return math.prod(t.dim[: t.rank])
 
 
 def _is_row_major(t):

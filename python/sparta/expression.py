@@ -61,6 +61,8 @@ class Expression(Handle):
         outs = dict(out) if isinstance(out, Mapping) else {} if out is None else {results[0] if results else "": out}
         if out is not None and not isinstance(out, Mapping) and len(results) != 1:
             raise ValueError(f"expression: it has {len(results)} results; give out as a dict of them by name")
+        for packed in self._keep.values():
+            packed._look()
         with self._context.lock:
             inputs, keep = _named(given)
             for name in results:

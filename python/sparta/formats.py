@@ -45,8 +45,18 @@ class Format:
 class Packed(Handle):
     """A tensor stored in a format. pack() makes one."""
 
+    _lent: Any = None  # an array that has its values, and where they lay
+
     def __init__(self, context: Context, handle: Any) -> None:
         super().__init__(context, handle, "sparta_packed_free")
+
+    def _look(self) -> None:
+        """Before a call reads values that are lent: are they where they were?"""
+        if self._lent is not None:
+            array, address, elements = self._lent
+            now, _ = _arrays.view(array, "its values")
+            if (now.data, _arrays.elements(now)) != (address, elements):
+                raise ValueError("its values: the array that lent them was resized since; make this anew")
 
     @classmethod
     def open(cls, path: Path) -> Packed:
@@ -83,12 +93,14 @@ class Packed(Handle):
 
     def to(self, format: object, limit: float = 0) -> Packed:
         """The same elements in another format, never through a dense copy."""
+        self._look()
         context = Context()
         with self._context.lock:
             return Packed(context, context.make("sparta_packed_convert", self._handle, str(format), float(limit)))
 
     def numpy(self) -> Any:
         """Dense; absent elements are 0."""
+        self._look()
         t = self._type()
         out = _arrays.empty(t.dtype, self.shape)
         view, _, _ = _arrays.written(out, "out")
@@ -99,6 +111,7 @@ class Packed(Handle):
 
     def arrays(self) -> dict[str, Any]:
         """Its arrays without a copy: {"l1_pos": ..., "l1_crd": ..., "values": ...}, of level 1; a bitmap's bits are its coordinates. Read-only."""
+        self._look()
         a = new("sparta_arrays")
         with self._context.lock:
             self._context.call("sparta_packed_arrays", self._handle, c.byref(a))
@@ -107,6 +120,7 @@ class Packed(Handle):
 
     def save(self, path: Path) -> Path:
         """An .npz that NumPy opens (docs/files.md)."""
+        self._look()
         with self._context.lock:
             self._context.long("sparta_packed_save", self._handle, path)
         return path
@@ -176,5 +190,6 @@ def _view(format, shape, views):
     a.pos[1], a.crd[1], a.values = pos, crd, values
     context = Context()
     packed = Packed(context, context.make("sparta_packed_view", c.byref(a)))
-    packed._keep = views[2][1]
+    lender = views[2][1]
+    packed._lent = lender, values.data, _arrays.elements(_arrays.view(lender, "its values")[0])
     return packed

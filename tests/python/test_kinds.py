@@ -227,6 +227,17 @@ def lent(kind, wild):
     refused(sparta.Error, "", sparta.expr, "y(i,k) = A(i,j)*x(j,k)", A=matrix)
 
 
+def lent_values():
+    """Values that are fewer since are not read behind their end."""
+    data = A[A != 0].copy()
+    matrix = scipy.sparse.csr_array((data, *(getattr(scipy.sparse.csr_array(A), name) for name in ("indices", "indptr"))), shape=A.shape)
+    matrix.data = data
+    e = sparta.expr("y(i,k) = A(i,j)*x(j,k)", A=matrix)
+    need(np.array_equal(e(x=X), A @ X), "before")
+    data.resize(2, refcheck=False)
+    refused(ValueError, "resized", e, x=X)
+
+
 def lent_dense():
     """An operand that is given once is read in each call, whatever became of it."""
     x = X.copy()
@@ -263,6 +274,7 @@ if __name__ == "__main__":
     for kind in ("csr", "csc", "bsr"):
         for wild in WILD:
             tests.check(f"lent_{kind}_{wild}", lent, kind, wild)
+    tests.check("lent_values", lent_values)
     tests.check("lent_dense", lent_dense)
     tests.check("sparse_kinds", sparse_kinds)
     sys.exit(tests.finish())

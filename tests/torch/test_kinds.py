@@ -334,6 +334,19 @@ def lent(make, wild):
     refused(sparta.Error, "", sparta.expr, "y(i,k) = A(i,j)*x(j,k)", A=matrix)
 
 
+def lent_values(how):
+    """Memory that goes away between two calls is looked for when the next one begins; it was read where it had been."""
+    matrix = A.to_sparse_csr()
+    e, stored = sparta.expr("y(i,k) = A(i,j)*x(j,k)", A=matrix), sparta.formats.view_sparse(matrix)
+    need(torch.equal(e(x=X), A @ X), "before")
+    memory = matrix.values().untyped_storage()
+    memory.resize_(0)
+    if how == "moved":
+        memory.resize_(1 << 26)
+    for call in (lambda: e(x=X), stored.numpy, stored.arrays, lambda: stored.to("coo")):
+        refused(ValueError, "memory" if how == "gone" else "resized", call)
+
+
 def lent_dense():
     x = X.clone()
     e = sparta.expr("y(i,k) = A(i,j)*x(j,k)", A=A, x=x, formats={"A": "csr"})
@@ -363,5 +376,7 @@ if __name__ == "__main__":
     for layout, make in (("csr", A.to_sparse_csr), ("csc", A.to_sparse_csc), ("bsr", lambda: A.to_sparse_bsr((2, 2)))):
         for wild in (10**9, -1, 0):
             tests.check(f"lent_{layout}_{wild}", lent, make, wild)
+    for how in ("gone", "moved"):
+        tests.check(f"lent_values_{how}", lent_values, how)
     tests.check("lent_dense", lent_dense)
     sys.exit(tests.finish())
