@@ -772,6 +772,25 @@ def engine_fails():
             same(fast(ids), layers(ids), "after it was cancelled")
 
 
+def engine_breaks():
+    """A fault of torch or of ours while a graph is split, also when a part of it is a call already: the graph is rewritten, which is said."""
+    layers, x, real = plain_model(), torch.randn(3, 64), engine.split
+
+    def breaks(*given):
+        real(*given)
+        raise IndexError("as nobody thought")
+
+    engine.split = breaks
+    try:
+        with torch.no_grad(), warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            same(compiled(layers, ENGINE)(x), layers(x))
+        need(any("as nobody thought" in str(w.message) for w in heard), [str(w.message) for w in heard])
+        need({row["mode"] for row in sparta.dynamo.report()} == {"rewrite"}, sparta.dynamo.report())
+    finally:
+        engine.split = real
+
+
 def engine_packed():
     """Modules of ours are in the package, as the matrices that their blocks are."""
     layers = nn.Sequential(nn.Linear(64, 64), nn.GELU(), sparta.nn.SparseLinear(nn.Linear(64, 64), pattern="4x1:0.75"), nn.Linear(64, 8)).eval()
@@ -820,6 +839,7 @@ for name, function in {
     "engine: gradients": engine_gradients,
     "engine: types of autocast and of writes in place": engine_types,
     "engine: errors in a run": engine_fails,
+    "engine: errors while it splits": engine_breaks,
     "engine: modules of ours": engine_packed,
 }.items():
     tests.check(name, function)

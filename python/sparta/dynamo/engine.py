@@ -61,6 +61,7 @@ def compile_graph(gm: torch.fx.GraphModule, inputs: Any, name: str, more: dict, 
         except Unknown as error:
             traced, reason = None, str(error)
         except Exception as error:  # whatever torch or a model does; the other mode takes the graph as it is
+            traced = None  # a part of it may be calls already, of parts that are gone
             reason = f"it cannot be traced to ATen ({type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error).strip() else ''})"
     if traced is None:
         tell(f"mode engine: {reason}; the graph is rewritten instead")
