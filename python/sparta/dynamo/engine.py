@@ -252,9 +252,18 @@ def _result(gm: torch.fx.GraphModule) -> Any:
 _held: collections.Counter[int] = collections.Counter()  # storages by how many tensors of packages hold them
 
 
+def _uncounted() -> int:
+    """What torch's count of holders has beside tensors: in some versions Python's object for the storage."""
+    alone = torch.empty(1)
+    return torch._C._storage_Use_Count(alone.untyped_storage()._cdata) - 1
+
+
+_NO_TENSORS = _uncounted()
+
+
 def _holders(storage: int) -> int:
-    """How many hold a storage; who counts holds it, too."""
-    return torch._C._storage_Use_Count(storage) - 1
+    """How many tensors and arrays hold a storage."""
+    return torch._C._storage_Use_Count(storage) - _NO_TENSORS
 
 
 class Part:
