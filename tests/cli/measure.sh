@@ -44,11 +44,10 @@ run 0 "what-if on given inputs" inspect mlp.onnx --what-if 4x1:0.9 --input x=in3
 json "d['what_if_at']['sizes'] == {'batch': 3}" "they say its sizes, too"
 
 # ------------------------------------------------------------------ a bench that is interrupted says what it has
-# cut ARGS...: it is interrupted once it has said that it measures; the exit code in `got`
+# cut ARGS...: it is interrupted once it has said that it measures, which it says after the first run; the exit code in `got`
 cut() {
     "$S" "$@" --progress plain > out 2> err < /dev/null & job=$!
-    for i in $(seq 600); do if grep -q measuring err || ! kill -0 $job 2> /dev/null; then break; fi; sleep 0.05; done
-    sleep 0.5; kill -INT $job; wait $job; got=$?
+    says err ": measuring" $job; kill -INT $job; wait $job; got=$?
 }
 cut bench mlp.onnx --no-measure --time 3600 --json
 if [ $got = 130 ]; then good "Ctrl-C ends a bench"; else bad "Ctrl-C ends a bench (exit $got)"; fi
@@ -82,9 +81,9 @@ peer 'echo ready 9; while read line; do echo 0.001; done'; run 1 "a peer that sa
 peer 'echo ready 9; echo 0.001; exit 0'; run 1 "a peer that leaves" $against
 run 0 "compile" compile mlp.onnx --no-measure -o mlp.sparta
 run 2 "a package against onnxruntime" bench mlp.sparta --against onnxruntime; has err "--model" "says how to name its model"
-peer 'echo $$ > pid; sleep 100'
-timeout --foreground 60 "$S" $against > out 2> err & job=$! # --foreground: one signal, not a second one to the group, which kills at once
-for i in $(seq 300); do [ -s pid ] && break; sleep 0.1; done
+peer 'echo $$ > pid; sleep 1000'
+timeout --foreground 600 "$S" $against > out 2> err & job=$! # --foreground: one signal, not a second one to the group, which kills at once
+until [ -s pid ] || ! kill -0 $job 2> /dev/null; do sleep 0.1; done
 kill -INT $job # timeout passes it on
 wait $job; if [ $? = 130 ]; then good "Ctrl-C ends a bench that waits"; else bad "Ctrl-C ends a bench that waits"; fi
 if kill -0 "$(cat pid)" 2> /dev/null; then bad "and its peer"; else good "and its peer"; fi

@@ -45,7 +45,7 @@ if command -v bash > /dev/null; then
 fi
 
 mkfifo never
-timeout 60 "$S" inspect m.onnx --schedule never > out 2> err & job=$!
+timeout 600 "$S" inspect m.onnx --schedule never > out 2> err & job=$!
 while sleep 0.2; kill -INT $job 2> /dev/null; do :; done # the first one may come too early to be noticed
 wait $job; if [ $? = 130 ]; then good "Ctrl-C ends the wait for a pipe"; else bad "Ctrl-C ends the wait for a pipe"; fi
 

@@ -255,7 +255,7 @@ def fork():
     ours, theirs = multiprocessing.Pipe()
     child = multiprocessing.get_context("fork").Process(target=_child, args=(package, theirs))
     child.start()
-    need(ours.poll(60), "the child hangs")
+    need(ours.poll(600), "the child hangs")
     need(ours.recv() < 1e-4, "the child's answer")
     child.join()
     close(package.run({"x": x})["logits"])

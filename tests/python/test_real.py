@@ -20,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 
 import numpy as np
@@ -84,10 +85,12 @@ def find_wheel(row):
 
 @functools.cache
 def fetch(requirement):
-    """Once a run, whatever comes of it."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    """Once a run, whatever comes of it. A wheel is there when it is whole: the stage with the sanitizer may look for it at the same time."""
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder, contextlib.suppress(subprocess.TimeoutExpired):
         subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--retries", "1", "--no-deps", "--only-binary", ":all:",
-                        "-d", FOLDER, requirement], check=False, timeout=300, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                        "-d", folder, requirement], check=False, timeout=300, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for file in os.listdir(folder):
+            os.replace(os.path.join(folder, file), os.path.join(FOLDER, file))
 
 
 def wheel_of(row):

@@ -445,7 +445,7 @@ def forked():
             os._exit(0)
         except BaseException:
             os._exit(1)
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 600
     while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
         if time.monotonic() > limit:
             os.kill(pid, 9)
