@@ -37,8 +37,8 @@ keep() {
         before=$word
     done
 }
-# says FILE TEXT PID: waits until FILE has TEXT, or until the process ends
-says() { until grep -qF -- "$2" "$1" || ! kill -0 "$3" 2> /dev/null; do sleep 0.05; done; }
+# says FILE TEXT PID: waits until FILE, which was not there before the process, has TEXT, or until the process ends
+says() { until grep -qsF -- "$2" "$1" || ! kill -0 "$3" 2> /dev/null; do sleep 0.05; done; }
 # has FILE TEXT NAME: FILE contains TEXT
 has() { if grep -qF -- "$2" "$1"; then good "$3"; else bad "$3 (no \"$2\" in $1)"; fi; }
 hasnt() { if grep -qF -- "$2" "$1"; then bad "$3 (\"$2\" in $1)"; else good "$3"; fi; }

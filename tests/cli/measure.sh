@@ -46,6 +46,7 @@ json "d['what_if_at']['sizes'] == {'batch': 3}" "they say its sizes, too"
 # ------------------------------------------------------------------ a bench that is interrupted says what it has
 # cut ARGS...: it is interrupted once it has said that it measures, which it says after the first run; the exit code in `got`
 cut() {
+    rm -f err
     "$S" "$@" --progress plain > out 2> err < /dev/null & job=$!
     says err ": measuring" $job; kill -INT $job; wait $job; got=$?
 }

@@ -190,6 +190,7 @@ run 2 "what-if of arrays" inspect "$seeds/fuzz_safetensors/reference.safetensors
 run 0 "--dim of a model" inspect tiny.onnx --dim batch=2
 run 2 "--time without what-if" inspect tiny.onnx --time 1; complains "--time without what-if"
 run 2 "what-if with an unknown size" inspect tiny.onnx --what-if 2:4 --dim nope=2; complains "what-if with an unknown size"
+rm -f err
 "$S" inspect tiny.onnx --what-if 4x1:0.9,2x1:0.9 --time 3 --threads 1 --json --progress json > out 2> err < /dev/null &
 pid=$!
 says err '"2x1:0.9' $pid
@@ -614,6 +615,7 @@ fi
 if [ "$(cat code)" = 0 ] || [ "$(cat code)" = 1 ]; then good "a closed pipe is no crash"; else bad "a closed pipe is no crash"; fi
 "$S" zoo >&- 2> err; [ $? = 1 ] && good "a closed stdout is exit 1" || bad "a closed stdout is exit 1"
 for signal in INT TERM; do
+    rm -f err
     "$S" bench bert.sparta --time 3600 --threads 1 --progress plain > out 2> err &
     pid=$!
     says err ": measuring" $pid; kill -$signal $pid; wait $pid
