@@ -180,6 +180,9 @@ class Context:
                     thread.start()
                 ended.wait()
             except BaseException as e:  # whatever happens here, the work ends first: it uses what the caller holds
+                # No thread is to be had, as at the end of Python.
+                if isinstance(e, RuntimeError) and thread.ident is None and begun.acquire(blocking=False):
+                    return self.call(name, *arguments)
                 stopped = stopped or e
         if stopped:  # whatever came of it
             self.interrupt = stopped

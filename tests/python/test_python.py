@@ -365,6 +365,21 @@ def counted():
     need(not os.path.exists(small), "it was written")
 
 
+def without_threads():
+    """Where Python gives no thread any more, at its end or past a limit, calls are made without one."""
+    package, start = door.compile(path, **QUICK), threading.Thread.start
+
+    def none_left(self):
+        raise RuntimeError("can't start new thread")
+
+    threading.Thread.start = none_left
+    try:
+        close(package.run(x)["logits"])
+        refused(door.Error, "", door.load, os.path.join(tests.work, "nothing.sparta"))
+    finally:
+        threading.Thread.start = start
+
+
 def took_by(call):
     call()
     before = time.monotonic()
@@ -561,6 +576,6 @@ def importing():
 
 if __name__ == "__main__":
     for check in (models, in_memory, reports, remeasured, masks_and_schedules, propagation, arrays, packed, errors, threads, closing, fork, interrupt, stop, one_input, files_alone, counted,
-                  stopped_anywhere, leaks, header, examples, hints, importing, installed):
+                  without_threads, stopped_anywhere, leaks, header, examples, hints, importing, installed):
         tests.check(check.__name__, check)
     sys.exit(tests.finish())
