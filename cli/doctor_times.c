@@ -164,7 +164,12 @@ static sparta_status find_files(memory *m)
     const int n = snprintf(m->torch, sizeof m->torch, "%s/torch-times.json", folder);
     if (db || !*folder || n >= (int)sizeof m->torch || !is_there(m->torch)) m->torch[0] = 0;
     if (!is_there(m->file)) return SPARTA_OK; /* looking makes none */
-    return sp_tune_open(c->cx, db, &m->db);
+    SP_TRY(sp_tune_open(c->cx, db, &m->db));
+    if (sp_tune_lasts(m->db)) return SPARTA_OK;
+    return sp_fail(c->cx, SPARTA_E_IO,
+                   "doctor: %s: nothing was shown or forgotten, since the file cannot be used now, as a note "
+                   "says; call again when it can, or name another with --db",
+                   m->file);
 }
 
 sparta_status cli_doctor_times(cli *c)

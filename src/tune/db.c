@@ -316,6 +316,11 @@ void sp_tune_close(sp_tune_db *db)
     sp_free(db->cx, db);
 }
 
+bool sp_tune_lasts(const sp_tune_db *db)
+{
+    return db && db->sql;
+}
+
 /* ------------------------------------------------------------------ reading */
 
 /* A text that fits whole, or none: what is cut is another name. */

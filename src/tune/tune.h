@@ -43,6 +43,8 @@ bool sp_tune_believes(const sp_trial *t);
 sparta_status sp_tune_open(sparta_ctx *cx, const char *path,
                            sp_tune_db **out) SP_MUST; /* path NULL: beside the kernel cache */
 void sp_tune_close(sp_tune_db *db);
+/* Do records lie in a file, and not in memory alone? */
+bool sp_tune_lasts(const sp_tune_db *db);
 /* The file that sp_tune_open opens, or makes; false: there is none, records live in memory. */
 bool sp_tune_file(sparta_ctx *cx, const char *path, char *out, size_t size);
 /* All trials of a key, those that were right first, those of a quiet machine before others, the fastest first; returns how many there are (at most `most` are written). */

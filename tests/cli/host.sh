@@ -9,6 +9,10 @@ run 0 "a model" zoo mlp --prune 4x1:0.9 -o mlp.onnx
 echo "not a database" > notes.txt
 run 0 "a file that is no database is none" compile mlp.onnx -q --db notes.txt -o slow.sparta
 has err "note: tune: ./notes.txt: file is not a database; records live in memory" "that times are not kept is told even with -q"
+for what in --times "--forget --yes"; do
+    run 1 "doctor $what of it" doctor $what --db notes.txt
+    has err "sparta: doctor: ./notes.txt: nothing was shown or forgotten, since the file cannot be used now" "doctor $what shows no times of memory as those of the file"
+done
 
 # ------------------------------------------------------------------ portable code that nobody asked for
 printf '#!/bin/sh\ncase "$*" in *--version*) echo bad 1.0;; *) echo "error: no disk today" >&2; exit 1;; esac\n' > badcc
