@@ -154,7 +154,7 @@ static bool has_kernel(sparta_ctx *cx, const sp_node *n, bool plan)
     return false;
 }
 
-typedef enum { BY_TYPE, BY_QUANTISED, BY_CONVOLUTION, BY_PRODUCT, BY_OPERATOR } cause;
+typedef enum { BY_TYPE, BY_QUANTISED, BY_CONVOLUTION, BY_PRODUCT, BY_STACK, BY_OPERATOR } cause;
 static const struct {
     const char *why, *help;
 } causes[] = {
@@ -164,6 +164,8 @@ static const struct {
                         "networks of images are faster elsewhere for now"},
     [BY_PRODUCT] = {"product of two activations that is no attention",
                     "an exporter's plain attention is recognised: report the model if it is one"},
+    [BY_STACK] = {"product with a constant in a form that has no kernel, as a stack of matrices",
+                  "report the model if it matters"},
     [BY_OPERATOR] = {"there is no kernel of it yet", "report the model if it matters"},
 };
 
@@ -175,7 +177,10 @@ static cause cause_of(const sp_node *n)
                     SP_OP_AveragePool))
         return BY_CONVOLUTION;
     const bool product = SP_OP_AMONG(n->op, SP_OP_MatMul, SP_OP_Gemm, SP_OP_Attention, SP_OP_Einsum);
-    return product ? BY_PRODUCT : BY_OPERATOR;
+    if (!product) return BY_OPERATOR;
+    for (int i = 0; i < n->n_in && i < 2; i++)
+        if (n->in[i] && n->in[i]->constant) return BY_STACK;
+    return BY_PRODUCT;
 }
 
 void sp_compile_without_kernel(const sp_node *n, char *out, size_t size)

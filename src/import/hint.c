@@ -75,7 +75,8 @@ static const char *what_helps(sp_importer *im, const sp_onnx_node *n, sp_bytes b
         return "export the model with plain tensors only";
     if (!strncmp(n->op, "QLinear", 7) || !strncmp(n->op, "QGemm", 5))
         return "quantize it with onnxruntime.quantization.quantize_static(..., quant_format=QuantFormat.QDQ)";
-    if (!strncmp(n->op, "DynamicQuantize", 15) || !strcmp(n->op, "QAttention"))
+    if (!strcmp(n->op, "DynamicQuantizeLSTM")) return NULL; /* there is no LSTM either */
+    if (!strcmp(n->op, "QAttention"))
         return "quantize it with onnxruntime.quantization.quantize_dynamic(..., "
                "op_types_to_quantize=[\"MatMul\", "
                "\"Gather\"])";

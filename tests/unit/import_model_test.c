@@ -331,6 +331,9 @@ static void refused_forms(void **state)
         refused(loop_of("Gather", "ReduceSum", other[i]), SPARTA_E_UNSUPPORTED,
                 "operator Loop of domain 'ai.onnx' is not supported; export the model without control flow");
     refused(one(17, node_of("SequenceEmpty", "", "y")), SPARTA_E_UNSUPPORTED, "plain tensors only");
+    refused(one(17, in_domain(node_of("DynamicQuantizeLSTM", "x", "y"), "com.microsoft")),
+            SPARTA_E_UNSUPPORTED,
+            "extract_model("); /* quantised in another way it is an LSTM, which is refused, too */
     refused(one(17, with(node_of("Relu", "x", "y"), attribute_head("body", TYPE_GRAPH))),
             SPARTA_E_UNSUPPORTED, "sub-graphs");
     refused(one(17, with(node_of("Relu", "x", "y"), attribute_head("names", 8))), SPARTA_E_UNSUPPORTED,
