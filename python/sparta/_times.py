@@ -103,6 +103,11 @@ class Times:
         row = self._row(key)
         return row and row["ways"]
 
+    def disturbed(self, key: str) -> bool:
+        """Are these times of a busy machine? Then this call took them, for this layer or for one like it."""
+        row = self._row(key)
+        return row is not None and row["disturbed"]
+
     def put(self, key: str, ways: dict[str, float], disturbed: bool = False) -> None:
         """The times of other ways stay, and then the whole is as old as they are."""
         old = self._row(key)

@@ -131,8 +131,10 @@ def _decide(tried, times: dict[str, float], said: str) -> dict[str, Any]:
     best = min((way for way in tried if way != "dense"), key=lambda way: times[word(way)], default="dense")
     row: dict[str, Any] = {"block": "dense", "us": dense, "dense_us": dense, "ways": times}
     if best == "dense" or times[word(best)] > min(MARGIN * dense, dense - GAIN):
-        against = "" if best == "dense" else f" against {times[word(best)]:.0f} us in blocks of {word(best)}"
-        return {**row, "reason": f"dense is faster: {dense:.0f} us{against} {said}"}
+        us = times.get(word(best), dense)
+        against = "" if best == "dense" else f" against {us:.0f} us in blocks of {word(best)}"
+        found = "dense is faster" if us >= dense else "dense: blocks would gain too little"
+        return {**row, "reason": f"{found}: {dense:.0f} us{against} {said}"}
     us = times[word(best)]
     return {**row, "block": list(best), "us": us, "reason": f"blocks of {word(best)} are {dense / us:.1f}x as fast as dense {said}"}
 
@@ -268,7 +270,7 @@ def tune(
             continue
         tried = ways(mask)[:_most]
         key = _key(mask, met[name], backward_weight)
-        times, disturbed = known.get(key) or {}, False
+        times = known.get(key) or {}
         if not all(word(way) in times for way in tried):
             if trials < len(tried) or time.monotonic() >= end:
                 config[name] = _by_rule(mask)
@@ -277,9 +279,8 @@ def tune(
             quiet = Quiet()
             times = _times(layer, mask, tried, met[name], backward_weight, grads, quiet)
             trials -= len(tried)
-            disturbed = quiet.disturbed()
-            known.put(key, times, disturbed)
-        config[name] = _decide(tried, times, _said(met[name]) + (", while other programs worked" if disturbed else ""))
+            known.put(key, times, quiet.disturbed())
+        config[name] = _decide(tried, times, _said(met[name]) + (", while other programs worked" if known.disturbed(key) else ""))
         if mask.is_cuda and config[name]["block"] != "dense":
             _add_points(config[name], layer, mask, met[name], backward_weight > 0)
         _tell(verbose, name, config)

@@ -185,6 +185,14 @@ def build():
     same(model(X), trained, "dense")
 
 
+def too_little():
+    """Blocks that gain less than a timer can tell are not said to be slower; and who is slower is."""
+    for dense, blocks, said in ((100.0, 97.0, "dense: blocks would gain too little: 100 us against 97 us in blocks of 4x1"), (6.0, 5.0, "gain too little: 6 us against 5 us"), (5.0, 6.0, "dense is faster: 5 us against 6 us")):
+        pretend(lambda module, mask, tried, *rest, d=dense, b=blocks: {tuning.word(way): d if way == "dense" else b + i for i, way in enumerate(tried, -1)})
+        row = sparta.report(sparta.build_(sparta.sparsify_(nn.Sequential(nn.Linear(64, 48)), "4x1:0.75"), X))[0]
+        need(not row["sparse"] and said in row["reason"], f"{said}: {row}")
+
+
 def nearly_dense():
     """A zero in a thousand makes no layer sparse, whatever its times say; in a hundred it may."""
     pretend(blocks_win)
@@ -781,10 +789,13 @@ def remeasured():
             model = sparta.build_(small(64, 64), torch.randn(8, 64))
             need("other programs worked" in sparta.report(model)[0]["reason"], sparta.report(model)[0]["reason"])
         need(len(calls) == 2, "a busy machine's times were believed")
+        model = sparta.build_(small(64, 64, 64), torch.randn(8, 64))  # two that are alike: one is timed, both say how
+        need(len(calls) == 3 and all("other programs worked" in r["reason"] for r in sparta.report(model)), str(sparta.report(model)))
         tuning._times = watched
         for _ in range(2):
             sparta.build_(small(64, 64), torch.randn(8, 64))
-        need(len(calls) == 3, "a quiet machine's times were not believed")
+        need(len(calls) == 4, "a quiet machine's times were not believed")
+        need("other programs" not in sparta.report(sparta.build_(small(64, 64, 64), torch.randn(8, 64)))[1]["reason"], "a quiet time is said to be none")
 
 
 def documents():
@@ -879,6 +890,7 @@ for name, function in {
     "sparsify_: errors change nothing": bad_sparsify,
     "tied weights": tied,
     "build_ and unbuild_": build,
+    "blocks that gain too little": too_little,
     "layers with a few zeros": nearly_dense,
     "a model that is pruned already": pruned_already,
     "odd models": odd_models,
