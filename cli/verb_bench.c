@@ -278,8 +278,8 @@ static sparta_status show_point(cli *c, points *p, const char *point, const sp_b
         p->layers = cli_table_begin(c, (int)SP_COUNT(layer_names) - !p->many, layer_names + !p->many);
     keep_layers(p, point, r);
     if (!for_people(c) || (p->many && !profile)) return SPARTA_OK;
-    if (profile) SP_TRY(show_layers(c, r));
-    SP_TRY(summary(c, r)); /* last, where a terminal still shows it */
+    if (profile && r->n_layers) SP_TRY(show_layers(c, r)); /* none: interrupted before */
+    SP_TRY(summary(c, r));                                 /* last, where a terminal still shows it */
     if (p->many) cli_say(c, "\n");
     return SPARTA_OK;
 }
@@ -344,9 +344,10 @@ static sparta_status all_points(cli *c, points *p)
         cli_json_end(c, &p->json);
         return status;
     }
-    /* --table and --quiet print one table: the layers with --profile, else one line a point. */
+    /* --table and --quiet print one table: the layers with --profile, else one line a point. Layers are timed last: who interrupts has none. */
     if (!for_people(c))
-        SP_TRY(cli_table_end(cli_has(c, CLI_PROFILE) ? &p->layers : &p->table));
+        SP_TRY(cli_table_end(cli_has(c, CLI_PROFILE) && (p->layers.cells || !c->stands) ? &p->layers
+                                                                                        : &p->table));
     else if (p->many)
         SP_TRY(cli_table_end(&p->table));
     if (c->stands && p->many) cli_say(c, "interrupted: not every point is here\n");

@@ -56,6 +56,10 @@ json "d['complete'] is False and d['subject']['runs'] > 0 and d['subject']['medi
 cut bench mlp.onnx --no-measure --time 3600 --batch 1,8
 has out "interrupted" "and that it is not all"; has out "median_ms" "in its table"
 if [ $got = 130 ]; then good "Ctrl-C ends a sweep"; else bad "Ctrl-C ends a sweep (exit $got)"; fi
+cut bench mlp.onnx --no-measure --time 3600 --profile
+has out "median_ms" "the times without layers, which come last"; hasnt out "baseline_ms" "and no table of nothing"
+cut bench mlp.onnx --no-measure --time 3600 --profile --table csv
+has out "point,median_ms" "the table of times where there is none of layers"
 cut bench mlp.onnx --no-measure --no-baseline --time 3600 --concurrency 2 --table csv
 has out "mlp.onnx," "and several sessions"
 run 0 "a bench that takes its time" bench mlp.onnx --no-measure --no-baseline --tokens 128 --threads 1 --time 1.6 --progress plain; has err " s left: measuring" "says how long it still takes"
