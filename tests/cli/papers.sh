@@ -20,7 +20,7 @@ for shell in bash zsh fish; do
 done
 # hidden FILE REGEX NAME
 hidden() { if grep -qE -- "$2" "$1"; then bad "$3"; else good "$3"; fi; }
-for verb in tune quantize report; do
+for verb in tune quantize report serve generate; do
     hidden help "^  $verb |later" "--help does not offer $verb, which is not there"
     hidden man "^.SS sparta $verb" "the manual page does not offer $verb"
     hidden completion.bash "(\"| )$verb " "the completion of bash does not offer $verb"
