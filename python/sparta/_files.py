@@ -21,6 +21,12 @@ def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
+def _by_name(arrays: Any, where: str) -> Mapping[str, Any]:
+    if isinstance(arrays, Mapping):
+        return arrays
+    raise TypeError(f"{where}: arrays are given by the names of the inputs, {{'x': array}}, not as {type(arrays).__name__}")
+
+
 @contextlib.contextmanager
 def _path(model: Any, where: str):
     """Of a model in any form that is no torch module."""
@@ -68,8 +74,9 @@ def prune(
 
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(_path(model, "prune"))
-        if isinstance(data, Mapping):
-            data = save_arrays(os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="sparta-")), "data.npz"), data)
+        if data is not None and not isinstance(data, (str, os.PathLike)):
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sparta-"))
+            data = save_arrays(os.path.join(folder, "data.npz"), _by_name(data, "prune: data"))
         o = new("sparta_prune_options", pattern=pattern, method=method, threads=threads)
         o.data = None if data is None else os.fsencode(data)
         o.keep = _texts([keep] if isinstance(keep, str) else keep)
@@ -107,7 +114,7 @@ def verify(model: Any, against: Any, inputs: Mapping[str, Any] | None = None, *,
     with contextlib.ExitStack() as stack:
         paths = [stack.enter_context(_path(m, "verify")) for m in (model, against)]
         o = new("sparta_verify_options", seed=seed)
-        if inputs:
+        if inputs is not None and (inputs := _by_name(inputs, "verify: inputs")):
             o.inputs, held = _named(inputs)
             o.n_inputs = len(held) - 1
         compile_options = stack.enter_context(_options(context, "verify", **options))

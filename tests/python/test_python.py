@@ -343,6 +343,8 @@ def files_alone():
         (ImportError, "needs torch", lambda: door.prune.one_shot),
         (ValueError, "there is no input y", door.verify, path, path, {"y": x}),
         (TypeError, "a model is a path", door.verify, path, 4),
+        (TypeError, "verify: inputs: arrays are given by the names of the inputs", door.verify, path, path, x),
+        (TypeError, "prune: data: arrays are given by the names of the inputs", lambda: door.prune(path, small, "2:4", method="wanda", data=x)),
     ):
         refused(kind, words, function, *arguments)
     need(not os.path.exists(small) and "torch" not in sys.modules, "it wrote, or torch was imported")
