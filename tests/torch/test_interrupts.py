@@ -147,6 +147,84 @@ def kind(name, *arguments):
     return plain(lambda: cls.from_dense(w, *arguments, limit=1e6).to_dense())
 
 
+def package(call):
+    """Of an open package, which answers afterwards."""
+
+    def sound(opened):
+        torch.testing.assert_close(torch.from_numpy(opened(x.numpy())), WANT, rtol=1e-3, atol=1e-4)
+
+    return lambda: sparta.load(PACKAGE), call, sound
+
+
+def module(make, *inputs):
+    """Of sparta.nn: made, called and tuned; whatever was tuned, its answer is the same."""
+    torch.manual_seed(1)
+    first = make()
+    want = first(*inputs)
+
+    def call(other):
+        make()(*inputs)
+        if isinstance(other, sparta.nn.OperatorBase):
+            other.tune(inputs=inputs, seconds=0.05)
+        other(*inputs)
+
+    return lambda: copy.deepcopy(first), call, lambda other: torch.testing.assert_close(other(*inputs), want, rtol=1e-3, atol=1e-3)
+
+
+def schedule(change):
+    """The same weights go as went, so that the answer stays."""
+
+    def call(model):
+        s = sparta.create_schedule(model)
+        s["0"].sparsify("magnitude(pattern=4x1, sparsity=0.75)")
+        s["2"].set_format("csr")
+        change(s)
+
+    return in_place(call)
+
+
+def trained(begin):
+    """Pruned while it trains; what is pruned is 0 and the rest are numbers."""
+
+    @torch.enable_grad()
+    def call(model):
+        optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+        begin(model, optimizer)
+        for _ in range(8):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+
+    return half, call, runs
+
+
+def by_hand(model, optimizer):
+    pruner = sparta.prune.Pruner(model, {**GROWS, "end_step": 5})
+    pruner.on_train_begin()
+    for _ in range(6):
+        pruner.on_step_begin()
+        model(x).square().mean().backward()
+        pruner.on_before_optimizer_step()
+        optimizer.step()
+        pruner.on_after_optimizer_step()
+    pruner.on_train_end()
+
+
+GROWS = {"pattern": "4x1", "target_sparsity": 0.5, "start_step": 1, "end_step": 6, "pruning_frequency": 1}
+MASK = (torch.rand(2, 48, 48) < 0.3).int()
+HEADS = [torch.randn(2, 48, 16) for _ in range(3)]
+DENSE, CONV, WORDS, EXPERTS = nn.Linear(64, 96), nn.Conv2d(16, 16, 3), nn.Embedding(96, 64), [nn.Linear(64, 32) for _ in range(4)]
+NN = {
+    "SparseLinear": module(lambda: sparta.nn.SparseLinear(copy.deepcopy(DENSE), pattern="4x1:0.75"), x),
+    "SparseConv2d": module(lambda: sparta.nn.SparseConv2d(copy.deepcopy(CONV), weight_mask=CONV.weight.detach() > 0), torch.randn(2, 16, 12, 12)),
+    "SparseEmbedding": module(lambda: sparta.nn.SparseEmbedding(copy.deepcopy(WORDS), weight_mask=WORDS.weight.detach() > 0), torch.randint(0, 96, (4, 9))),
+    "SparseBatchMatMul": module(lambda: sparta.nn.SparseBatchMatMul(A_mask=MASK[0], compressed=False), torch.randn(2, 48, 48), torch.randn(2, 48, 16)),
+    "SparseSoftmax": module(lambda: sparta.nn.SparseSoftmax(MASK[0]), torch.randn(2, 48, 48)),
+    "SparseAttention": module(lambda: sparta.nn.SparseAttention(MASK[0]), *HEADS),
+    "SeqlenDynamicSparseAttention": module(lambda: sparta.nn.SeqlenDynamicSparseAttention(global_mode=False), *(h[None] for h in HEADS), torch.tensor([20], dtype=torch.int32)),
+    "DynamicSparseMoE": module(lambda: sparta.nn.DynamicSparseMoE(copy.deepcopy(EXPERTS)), torch.randn(50, 64), torch.randint(0, 4, (50,), dtype=torch.int32)),
+}
+
 CASES = {
     "compile": file("c.sparta", lambda path: sparta.compile(ONNX, path), sparta.load),
     "propagate": file("p.onnx", lambda path: sparta.propagate(ONNX, path), sparta.inspect),
@@ -154,8 +232,15 @@ CASES = {
     "inspect": plain(lambda: sparta.inspect(ONNX)),
     "load": plain(lambda: sparta.load(PACKAGE)),
     "Package": plain(run_package),
+    "Package.bench": package(lambda p: p.bench(x.numpy(), seconds=0.2)),
+    "Package.check": package(lambda p: [p.check() for _ in range(20)]),
+    "Package.inspect": package(lambda p: [p.inspect() and p.layers for _ in range(20)]),
+    "Package.save": file("s.sparta", lambda path: sparta.load(PACKAGE).save(path), sparta.load),
+    "compile, a module": file("c.sparta", lambda path: sparta.compile(copy.deepcopy(WANT_OF), path, example_inputs=(x,), **QUICK), sparta.load),
+    "propagate, a module": file("p.onnx", lambda path: sparta.propagate(copy.deepcopy(WANT_OF), path, example_inputs=(x,)), sparta.inspect),
     "pack": plain(lambda: sparta.pack(LARGE, "csr", limit=64)),
     "Packed": plain(lambda: sparta.pack(LARGE, "csr", limit=64).to("coo", limit=64).numpy()),
+    "Packed, file": file("w.npz", lambda path: sparta.Packed.open(sparta.pack(LARGE, "csr", limit=64).save(path)).arrays(), sparta.Packed.open),
     "Format": plain(lambda: [sparta.Format("bsr(4,4)", (64, 64)) for _ in range(300)]),
     "Schedule": plain(lambda: [sparta.Schedule()["a"].set_format("csr") for _ in range(300)]),
     "expr": plain(expression),
@@ -170,14 +255,23 @@ CASES = {
     "build": in_place(lambda m: sparta.build(m, x)),
     "sparsify_": (half, lambda m: sparta.sparsify_(m, {"0": "4x1:0.5", "2": "64x64:0.0"}), runs),
     "tune": in_place(lambda m: sparta.tune(m, x)),
+    "create_schedule, apply_": schedule(lambda s: s.apply_()),
+    "create_schedule, build_": schedule(lambda s: s.build_(x)),
+    "prune.Pruner": trained(by_hand),
+    "prune.prepare_pruning": trained(lambda m, optimizer: sparta.prune.prepare_pruning(m, GROWS, optimizer)),
+    "prune.ASP": trained(lambda m, optimizer: sparta.prune.ASP.prune_trained_model(m, optimizer)),
+    "prune.read": plain(lambda: [sparta.prune.read(GROWS) for _ in range(100)]),
+    "testing": plain(lambda: sparta.testing.profile(DENSE, sparta.testing.block_mask((64, 64), (4, 1), 0.5).float())),
+    "attention": plain(lambda: sparta.attention.BigBird().mask(256)),
+    **{f"nn.{name}": made for name, made in NN.items()},
     "prune.one_shot": (half, lambda m: sparta.prune.one_shot(m, pattern="4x1:0.5"), runs),
     "torch.compile, default": compiled("rewrite"),
     "torch.compile, engine": compiled("engine"),
     **{n: kind(n) for n in ("BitmapTensor", "BsrTensor", "CooTensor", "CscTensor", "CsfTensor", "CsrTensor", "DcsrTensor", "DiaTensor", "EllpackTensor")},
     "NMTensor": kind("NMTensor", 4, 4),
 }
-# An exception, a result, a class to derive from, and words of a loop: nothing runs in them.
-NOTHING_RUNS = {"Error", "Expression", "Sparsifier", "SparseTensor", "iter"}
+# An exception, a result, classes to derive from, words of a loop, numbers, and what the libraries that it is for call: nothing runs in them.
+NOTHING_RUNS = {"Error", "Expression", "Sparsifier", "SparseTensor", "iter", "nn.OperatorBase", "prune.Config", "prune.trainer_callback", "prune.lightning_callback"}
 
 
 def case(name):
@@ -206,7 +300,8 @@ def case(name):
 
 
 def all_of_them():
-    missing = set(sparta.__all__) - set(CASES) - NOTHING_RUNS
+    public = {*sparta.__all__, *(f"nn.{name}" for name in sparta.nn.__all__), *(f"prune.{name}" for name in sparta.prune.__all__)}
+    missing = public - set(CASES) - NOTHING_RUNS
     need(not missing, f"no case: {sorted(missing)}")
 
 
