@@ -8,16 +8,16 @@
 
 /* ------------------------------------------------------------------ how long */
 
-/* Work comes in phases, each with a count of its own: one begins where the count falls or is of something else. What is left takes as long as
- * what is done, each. A count that begins at 1 tells what is begun, not what is done. */
+/* Work comes in phases: one begins where the count falls or is of something else. What is left takes as long as what was done in this phase, each.
+ * A count that begins at 1 tells what is begun, not what is done; one that goes on where `all` grows has nothing done yet. */
 double cli_progress_left(cli_progress *p, double now, int done, int all)
 {
-    const bool new = !p->counted || all != p->all || done < p->done;
-    if (new) p->first = SP_MIN(done, 1), p->since = now;
+    const bool falls = !p->counted || done < p->done;
+    if (falls || all != p->all) p->first = falls ? SP_MIN(done, 1) : done, p->since = now;
     p->counted = true;
     p->all = all;
     p->done = done;
-    const int finished = done - p->first, left = all - finished;
+    const int finished = done - p->first, left = all - done + (p->first == 1);
     const double spent = now - p->since;
     return finished > 0 && left > 0 && spent > 1 ? spent / finished * left : NAN;
 }

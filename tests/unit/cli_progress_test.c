@@ -43,6 +43,19 @@ static void of_phases(void **state)
     assert_true(isnan(cli_progress_left(&p, 90, 5, 0))); /* a caller that counts wrong */
 }
 
+/* A second graph of a compile: what was done of the first is no work of this phase. */
+static void of_what_goes_on(void **state)
+{
+    (void)state;
+    cli_progress p = {.last = 0};
+    (void)cli_progress_left(&p, 0, 0, 40);
+    assert_true(isnan(cli_progress_left(&p, 40, 40, 40)));
+    assert_true(isnan(cli_progress_left(&p, 40, 40, 80)));
+    assert_true(fabs(cli_progress_left(&p, 60, 50, 80) - 60) < 1e-9);
+    assert_true(isnan(cli_progress_left(&p, 120, 81, 120))); /* its first step is told when it is done */
+    assert_true(fabs(cli_progress_left(&p, 130, 86, 120) - 68) < 1e-9);
+}
+
 static void in_words(void **state)
 {
     (void)state;
@@ -61,6 +74,7 @@ static void in_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_phase), cmocka_unit_test(of_what_is_begun),
-                                       cmocka_unit_test(of_phases), cmocka_unit_test(in_words)};
+                                       cmocka_unit_test(of_phases), cmocka_unit_test(of_what_goes_on),
+                                       cmocka_unit_test(in_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
