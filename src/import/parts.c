@@ -178,7 +178,7 @@ const sp_part_row *sp_part_find(const char *domain, const char *op)
 sparta_status sp_part_build(sp_importer *im, sp_onnx_node *n, const sp_part_row *row)
 {
     sp_parts p = {.im = im, .n = n};
-    bool all = n->n_in <= row->most && n->n_out <= row->outputs && n->out[0];
+    bool all = n->n_in <= row->most && n->n_out > 0 && n->n_out <= row->outputs && n->out[0];
     for (int i = 0; i < row->least; i++) all &= i < n->n_in && n->in[i];
     if (!all)
         return sp_fail(

@@ -319,6 +319,11 @@ static void refused_forms(void **state)
     (void)state;
     static const int64_t seven[] = {7};
     refused(one(17, node_of("Frobnicate", "x", "y")), SPARTA_E_UNSUPPORTED, "Frobnicate of domain 'ai.onnx'");
+    bytes no_output = {0};
+    put_names(&no_output, NODE_INPUT, "x");
+    put_string(&no_output, NODE_OP, "QuickGelu");
+    refused(one(17, with_float(in_domain(no_output, "com.microsoft"), "alpha", 1)), SPARTA_E_FORMAT,
+            "0 outputs");
     refused(one(17, in_domain(named(node_of("Relu", "x", "y"), "/n"), "acme")), SPARTA_E_UNSUPPORTED,
             "node '/n': operator Relu of domain 'acme'");
     refused(one(17, in_domain(node_of("Linear", "x,x", "y"), "sparta")), SPARTA_E_UNSUPPORTED, "'sparta'");
