@@ -340,6 +340,7 @@ static int64_t length_of_all(sp_aten *b, const sp_pt2_value *ids, const sp_pt2_v
     if (!n || n->op != SP_OP_Range || n->n_in != 3) return 0;
     const sparta_tensor *from = n->in[0]->constant, *step = n->in[2]->constant;
     if (!from || !step || n->in[0]->dtype != SPARTA_I64 || n->in[2]->dtype != SPARTA_I64 ||
+        sparta_tensor_elements(from) != 1 || sparta_tensor_elements(step) != 1 ||
         *(const int64_t *)from->data)
         return 0;
     const int64_t length = SP_MAX(*(const int64_t *)step->data, (int64_t)0);
