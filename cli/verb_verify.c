@@ -1,6 +1,7 @@
 /* sparta verify: do two models give the same answer? Exit 3 when they do not. */
 #include "verbs.h"
 #include <math.h>
+#include <stdio.h>
 
 /* That answers differ is said by the error. */
 static sparta_status report(cli *c, const sp_verify_result *r)
@@ -41,13 +42,14 @@ static sparta_status report(cli *c, const sp_verify_result *r)
 static sparta_status differs(cli *c, const sp_verify_request *r, const sp_verify_result *result)
 {
     const sp_verify_output *o = result->output;
+    char unit[64] = ""; /* nobody asked with --atol */
     while (o->ok) o++;
+    if (o->unit > 0) snprintf(unit, sizeof unit, "; one unit in the last place changes %.3g", o->unit);
     return sp_fail(c->cx, SPARTA_E_DIFFER,
                    "%s: its answer differs from that of %s: %s by up to %.3g where %.3g is allowed, first at "
-                   "%s; one unit in "
-                   "the last place changes %.3g; look at what computes that value, or give --rtol",
+                   "%s%s; look at what computes that value, or give --rtol",
                    r->a, r->against, o->name, o->max_abs, o->allowed,
-                   result->first_difference ? result->first_difference : o->name, o->unit);
+                   result->first_difference ? result->first_difference : o->name, unit);
 }
 
 sparta_status cli_verb_verify(cli *c)
