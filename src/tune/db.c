@@ -466,7 +466,6 @@ void sp_tune_add(sp_tune_db *db, const char *key, const sp_trial *t)
 typedef struct forgetting {
     bool (*fn)(void *arg, const char *key, const sp_trial *trial);
     void *arg;
-    sp_tune_db *db;
     sqlite3_stmt *s;
     int n, rc;
 } forgetting;
@@ -487,12 +486,14 @@ static bool forget_one(void *arg, const char *key, const sp_trial *t)
 int sp_tune_forget(sp_tune_db *db, bool (*fn)(void *arg, const char *key, const sp_trial *trial), void *arg)
 {
     static const char text[] = "DELETE FROM trial WHERE key=?1 AND implement=?2 AND point=?3";
-    forgetting f = {.fn = fn, .arg = arg, .db = db, .rc = SQLITE_DONE};
-    if (!db || !db->sql) return 0;
-    if (run(db, "BEGIN IMMEDIATE") || sp_sqlite.prepare_v2(db->sql, text, -1, &f.s, NULL)) return -1;
-    sp_tune_each(db, "", forget_one, &f);
+    forgetting f = {.fn = fn, .arg = arg, .rc = SQLITE_DONE};
+    if (!db || !db->sql || sp_sqlite.prepare_v2(db->sql, text, -1, &f.s, NULL)) return -1;
+    bool done = !run(db, "BEGIN IMMEDIATE");
+    if (done) {
+        sp_tune_each(db, "", forget_one, &f);
+        done = f.rc == SQLITE_DONE && !run(db, "COMMIT");
+        if (!done) run(db, "ROLLBACK");
+    }
     sp_sqlite.finalize(f.s);
-    const bool done = f.rc == SQLITE_DONE && !run(db, "COMMIT");
-    if (!done) run(db, "ROLLBACK");
     return done ? f.n : -1;
 }

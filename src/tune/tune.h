@@ -57,7 +57,7 @@ void sp_tune_add(sp_tune_db *db, const char *key, const sp_trial *t);
  * there by this process. */
 void sp_tune_each(sp_tune_db *db, const char *prefix,
                   bool (*fn)(void *arg, const char *key, const sp_trial *trial), void *arg);
-/* Forget what `fn` says yes to; how many records went, or -1: the file cannot be written. */
+/* Forget what `fn` says yes to; how many records went, or -1: the file cannot be written, or records live in memory. */
 int sp_tune_forget(sp_tune_db *db, bool (*fn)(void *arg, const char *key, const sp_trial *trial), void *arg);
 
 /* Time fn(arg), which the caller's thread runs by itself: repeats for about `seconds`, in windows of at least 20 us, after one warm-up call. quiet

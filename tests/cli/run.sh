@@ -602,6 +602,9 @@ if command -v script > /dev/null; then
         has out "Forget " "doctor --forget asks on a terminal"; if [ $answer = n ]; then has out "0 times forgotten" "n: all stays"; fi
     done
 fi
+export SPARTA_SQLITE=0
+run 1 "doctor --forget without SQLite" doctor --forget --yes --db t.db; has err "nothing was forgotten" "does not say that it forgot"
+unset SPARTA_SQLITE
 run 0 "doctor --forget --yes" doctor --forget --yes --times --db t.db; has out "0 times in ./t.db" "without a glob all of them go"
 run 0 "doctor without a cache" doctor --cache none --compiler none; has out "none" "doctor says so"
 

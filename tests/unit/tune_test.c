@@ -445,6 +445,11 @@ static void forgets_what_it_is_told(void **state)
     assert_int_equal(count(db, "k"), 1);
     assert_int_equal(count(db, "other"), 0);
     sp_tune_close(db);
+    assert_int_equal(setenv("SPARTA_SQLITE", "0", 1), 0);
+    db = open_db(p->cx, NULL);
+    assert_int_equal(sp_tune_forget(db, of_others, &seen), -1); /* there is a file, and nobody writes it */
+    sp_tune_close(db);
+    assert_int_equal(unsetenv("SPARTA_SQLITE"), 0);
 }
 
 int main(void)
