@@ -110,13 +110,13 @@ static sparta_status owner_of(sp_graph *g, const sp_users *u, const sp_node *n, 
     return SPARTA_OK;
 }
 
-/* Is the name an exporter's: none, node_linear, node_MatMul_83 or MatMul_12? */
+/* Is the name, which is no path, an exporter's: none, node_linear, node_MatMul_83 or MatMul_12? */
 static bool is_counted(const sp_node *n)
 {
     static const char newer[] = "node_";
     const char *op = sp_builtin_row(n->op)->name;
     const size_t length = strlen(op);
-    if (!*n->name || !strncmp(n->name, newer, strlen(newer))) return !strpbrk(n->name, "./");
+    if (!*n->name || !strncmp(n->name, newer, strlen(newer))) return true;
     if (strncmp(n->name, op, length) != 0 || n->name[length] != '_') return false;
     const char *count = n->name + length + 1;
     return *count && !count[strspn(count, "0123456789")];

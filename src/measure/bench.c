@@ -322,8 +322,9 @@ static bool wants_peer(const bench *s)
 }
 
 /* A model that cannot be compiled for all sizes is for those that are given. */
-static sparta_status open_sized(bench *s, const char *path, const sp_bindings *sizes, sp_runner *out)
+static sparta_status open_sized(bench *s, const char *path, sp_runner *out)
 {
+    const sp_bindings *sizes = &s->r->sizes;
     sparta_status status = sp_runner_open(s->cx, path, &s->r->compile, out);
     if ((status != SPARTA_E_SHAPE && status != SPARTA_E_UNSUPPORTED) || !sizes->n) return status;
     sp_compile_request fixed = s->r->compile;
@@ -350,7 +351,7 @@ static sparta_status open_both(bench *s)
     const sp_bench_request *r = s->r;
     const char *model;
     if (wants_peer(s)) SP_TRY(peer_model(s, &model)); /* before minutes of work */
-    SP_TRY(open_sized(s, r->subject, &r->sizes, &s->a));
+    SP_TRY(open_sized(s, r->subject, &s->a));
     SP_TRY(sizes_of(s, &s->a, &s->said, &s->sizes));
     SP_TRY(sp_sizes_some(s->cx, &s->sizes));
     if (r->no_baseline) return SPARTA_OK;
@@ -364,7 +365,7 @@ static sparta_status open_both(bench *s)
         s->b = (sp_runner){.cx = s->cx};
         return SPARTA_OK;
     }
-    SP_TRY(open_sized(s, r->against, &r->sizes, &s->b));
+    SP_TRY(open_sized(s, r->against, &s->b));
     return sizes_of(s, &s->b, &(sp_bindings){0}, &s->sizes_b);
 }
 
