@@ -33,15 +33,10 @@ static const sp_value *source(const sp_value *v)
     return v && v->constant ? v : NULL;
 }
 
+/* Of one that counts as the same: a small one that is transposed was folded into a constant of its own, which says whose it is. */
 static const char *name_of(const sp_value *v)
 {
     return v->origin ? v->origin : v->name;
-}
-
-/* A small one that is transposed was folded into a constant of its own, which says whose it is. */
-static bool same(const sp_value *a, const sp_value *b)
-{
-    return a == b || !strcmp(name_of(a), name_of(b));
 }
 
 /* At least two of its dimensions are longer than 1. */
@@ -76,63 +71,72 @@ static sparta_left why(const sp_node *n, int input, const sparta_tensor *t)
     return looked_up(n, input) ? SPARTA_LEFT_EMBEDDING : SPARTA_LEFT_OTHER;
 }
 
-bool sp_prune_is_tied(const sp_graph *g, const sp_value *weight)
+sparta_status sp_prune_tables(const sp_graph *g, sp_map *names)
 {
     for (int i = 0; i < g->n_nodes; i++) {
         const sp_node *n = g->node[i];
         const sp_value *table = n->n_in && looked_up(n, 0) ? source(n->in[0]) : NULL;
-        if (table && same(table, weight)) return true;
+        if (table) SP_TRY(sp_map_put(names, name_of(table), i));
     }
-    return false;
+    return SPARTA_OK;
 }
 
+enum { PRUNED = -1 };
 typedef struct finder {
-    const sp_schedule_match *match;
-    int n_match;
+    sp_map *row; /* by name: of `left`, or PRUNED */
     sp_left *left;
     int n;
 } finder;
 
-static bool pruned(const finder *f, const sp_value *v)
+/* Its row, a new one where it has none; NULL: it is pruned. */
+static sparta_status row_of(finder *f, const sp_value *v, const sp_node *reader, sp_left **out)
 {
-    for (int i = 0; i < f->n_match; i++)
-        if (same(f->match[i].value, v)) return true;
-    return false;
-}
-
-/* Its row, a new one where it has none. */
-static sp_left *row_of(finder *f, const sp_value *v, const sp_node *reader)
-{
-    for (int i = 0; i < f->n; i++)
-        if (!strcmp(f->left[i].weight, name_of(v))) return &f->left[i];
-    f->left[f->n] = (sp_left){name_of(v), reader->name, reader->op, v->constant, SPARTA_LEFT_OTHER};
-    return &f->left[f->n++];
+    int64_t at = f->n;
+    if (!sp_map_get(f->row, name_of(v), &at)) {
+        SP_TRY(sp_map_put(f->row, name_of(v), at));
+        f->left[f->n++] = (sp_left){name_of(v), reader->name, reader->op, v->constant, SPARTA_LEFT_OTHER};
+    }
+    *out = at == PRUNED ? NULL : &f->left[at];
+    return SPARTA_OK;
 }
 
 /* The first reader that says something gives the reason; one that would have it pruned says that it is tied. */
-static void look(finder *f, const sp_node *node, int input)
+static sparta_status look(finder *f, const sp_node *node, int input)
 {
     const sp_value *v = source(node->in[input]);
-    if (!v || only_moves(node->op) || !like_matrix(v->constant)) return;
+    if (!v || only_moves(node->op) || !like_matrix(v->constant)) return SPARTA_OK;
     const bool codes = node->op == SP_OP_DequantizeLinear && input == 0;
-    if (!(codes || sp_dtype_is_float(v->constant->dtype)) || pruned(f, v)) return;
+    if (!codes && !sp_dtype_is_float(v->constant->dtype)) return SPARTA_OK;
     bool turned;
     const bool tied = input == 1 && sp_schedule_weight_of(node, &turned) == v;
-    sp_left *l = row_of(f, v, node);
-    if (l->why != SPARTA_LEFT_OTHER && !tied) return;
+    sp_left *l;
+    SP_TRY(row_of(f, v, node, &l));
+    if (!l || (l->why != SPARTA_LEFT_OTHER && !tied)) return SPARTA_OK;
     l->why = tied ? SPARTA_LEFT_TIED : why(node, input, v->constant);
     l->op = node->op;
     l->layer = node->name;
+    return SPARTA_OK;
+}
+
+static sparta_status look_at_all(finder *f, const sp_graph *g, const sp_schedule_match *match, int n_match)
+{
+    for (int i = 0; i < n_match; i++) SP_TRY(sp_map_put(f->row, name_of(match[i].value), PRUNED));
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->node[i]->n_in; k++)
+            if (g->node[i]->in[k]) SP_TRY(look(f, g->node[i], k));
+    return SPARTA_OK;
 }
 
 sparta_status sp_prune_left(const sp_graph *g, const sp_schedule_match *match, int n_match, sp_arena *arena,
                             sp_left **out, int *n)
 {
-    finder f = {match, n_match, sp_arena_array(arena, (size_t)g->n_values + 1, sizeof *f.left), 0};
+    finder f = {.left = sp_arena_array(arena, (size_t)g->n_values + 1, sizeof *f.left)};
     SP_NEED(g->cx, f.left);
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->node[i]->n_in; k++)
-            if (g->node[i]->in[k]) look(&f, g->node[i], k);
+    f.row = sp_map_create(g->cx);
+    SP_NEED(g->cx, f.row);
+    const sparta_status status = look_at_all(&f, g, match, n_match);
+    sp_map_free(f.row);
+    if (status) return status;
     *out = f.left;
     *n = f.n;
     return SPARTA_OK;

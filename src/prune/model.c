@@ -377,6 +377,20 @@ static sparta_status nothing_to_prune(const sp_graph *g, sp_arena *arena)
         n, left->weight, sparta_left_reason(left->why));
 }
 
+/* What is an embedding as well is none of the matches any more. */
+static sparta_status leave_tables(const sp_graph *g, sp_schedule_match *match, int *n)
+{
+    int kept = 0;
+    sp_map *tables = sp_map_create(g->cx);
+    SP_NEED(g->cx, tables);
+    const sparta_status status = sp_prune_tables(g, tables);
+    for (int i = 0; i < *n && !status; i++)
+        if (!sp_map_get(tables, name_of(match[i].value), NULL)) match[kept++] = match[i];
+    sp_map_free(tables);
+    *n = kept;
+    return status;
+}
+
 sparta_status sp_prune_weights(const sp_graph *g, sp_arena *arena, sp_schedule_match **match, int *n)
 {
     sparta_schedule *all;
@@ -390,14 +404,9 @@ sparta_status sp_prune_weights(const sp_graph *g, sp_arena *arena, sp_schedule_m
     const bool none = status == SPARTA_E_USAGE;
     if (none) *n = 0;
     if (status && !none) return status;
-    int kept = 0;
-    for (int i = 0; i < *n; i++) {
-        sp_schedule_match *m = &(*match)[i];
-        memset(m->rule, 0, sizeof m->rule); /* gone */
-        if (!sp_prune_is_tied(g, m->value)) (*match)[kept++] = *m;
-    }
-    *n = kept;
-    return kept ? SPARTA_OK : nothing_to_prune(g, arena);
+    for (int i = 0; i < *n; i++) memset((*match)[i].rule, 0, sizeof(*match)[i].rule); /* gone */
+    SP_TRY(leave_tables(g, *match, n));
+    return *n ? SPARTA_OK : nothing_to_prune(g, arena);
 }
 
 static sparta_status prune_all(job *j)

@@ -111,8 +111,8 @@ sparta_status sp_prune_weights(const sp_graph *g, sp_arena *arena, sp_schedule_m
 /* The matrix-like weights that are none of these, in the order of the graph, with the reason; they name the graph's own. */
 sparta_status sp_prune_left(const sp_graph *g, const sp_schedule_match *match, int n_match, sp_arena *arena,
                             sp_left **out, int *n) SP_MUST;
-/* Are its rows looked up as well? */
-bool sp_prune_is_tied(const sp_graph *g, const sp_value *weight);
+/* The names (their initialisers') of weights whose rows are looked up, put into a map. */
+sparta_status sp_prune_tables(const sp_graph *g, sp_map *names) SP_MUST;
 /* Prune the weights of an inferred graph, which a schedule's "*" names, in copies: nothing that was read is changed. Layers meet what those
  * before them give, as far as they were pruned by then: as many at a time as what is kept of their inputs fits into 1 GiB. */
 sparta_status sp_prune_model(sp_graph *g, const sp_prune_request *r, sp_prune_report *out) SP_MUST;
