@@ -117,14 +117,13 @@ static sparta_status take_time(const contest *x, sp_contender *c)
     return sp_bed_time(x->bed, c, .045);
 }
 
-/* Who leaves its operands only now, on another input, is out as well. */
-static sparta_status time_it(contest *x, entrant *e)
+/* After it was timed: who leaves its operands only now, on another input, is out as well. */
+static void settle_time(contest *x, entrant *e)
 {
-    SP_TRY(take_time(x, &e->c));
-    if (!e->c.outside) return SPARTA_OK;
+    e->us = e->c.outside ? 0 : e->c.best * 1e6;
+    if (!e->c.outside) return;
     tell(x, e);
     sp_recall_add(&x->recall, &e->c, e->code);
-    return SPARTA_OK;
 }
 
 static sparta_status time_now(contest *x, entrant *e)
@@ -132,11 +131,11 @@ static sparta_status time_now(contest *x, entrant *e)
     if (!e->c.im->kernel) return measure_builtin(x, e);
     if (generated(e->c.im) && !e->c.object) return SPARTA_OK; /* no code, and nothing else */
     SP_TRY(check(x, e));
-    if (e->c.found.ok)
-        SP_TRY(time_it(x, e));
-    else
+    if (e->c.found.ok) {
+        SP_TRY(take_time(x, &e->c));
+        settle_time(x, e);
+    } else
         sp_recall_add(&x->recall, &e->c, e->code);
-    e->us = e->c.outside ? 0 : e->c.best * 1e6;
     let_go(x, e);
     if (e->c.arena) x->held += e->c.bytes;
     return SPARTA_OK;
@@ -176,9 +175,8 @@ static sparta_status doubt(contest *x)
             SP_TRY(time_now(x, e));
         else {
             SP_TRY(sp_bed_time(x->bed, &e->c, .015));
-            e->us = e->c.outside ? 0 : e->c.best * 1e6;
             e->c.measured = TWICE;
-            if (e->c.outside) tell(x, e);
+            settle_time(x, e);
             let_go(x, e);
         }
         e->remembered = false;

@@ -120,7 +120,6 @@ static sparta_status add_weight(lowering *l, sp_value *v, sp_weight *wanted)
     for (int i = 2; name && sp_map_get(p->by_name, name, &known); i++) {
         if (same_storage(&p->weight[known], wanted)) {
             v->origin = p->weight[known].name;
-            if (wanted->owned) sp_packed_free(l->cx, &wanted->pack);
             return SPARTA_OK;
         }
         name = sp_arena_printf(p->arena, "%s@%d", v->name, i);

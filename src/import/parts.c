@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RANK_DEPTH = 16 };
+enum { RANK_STEPS = 64 };
 
 /* ------------------------------------------------------------------ errors */
 
@@ -127,14 +127,16 @@ void sp_part_floats(sp_parts *p, const char *name, int n, float *out)
 
 /* ------------------------------------------------------------------ what is known of a value */
 
-static int rank_within(const sp_value *v, int depth)
+/* In so many steps, over all branches: a hostile graph has a value on both sides of each node. */
+static int rank_within(const sp_value *v, int *steps)
 {
-    if (!v || !depth) return -1;
+    if (!v || !*steps) return -1;
+    --*steps;
     if (v->typed) return v->dims.rank;
     const sp_node *n = v->producer;
     if (!n) return -1;
     const sp_attr *perm = sp_attr_find(&n->attrs, "perm");
-    if (n->op == SP_OP_Transpose) return perm ? perm->n : rank_within(n->in[0], depth - 1);
+    if (n->op == SP_OP_Transpose) return perm ? perm->n : rank_within(n->in[0], steps);
     if (n->op == SP_OP_Reshape) {
         const sp_value *shape = n->n_in > 1 ? n->in[1] : NULL;
         return shape && shape->typed && shape->dims.rank == 1 && shape->constant
@@ -146,7 +148,7 @@ static int rank_within(const sp_value *v, int depth)
         return -1;
     int most = -1;
     for (int i = 0; i < n->n_in && i < 2; i++) {
-        const int rank = rank_within(n->in[i], depth - 1);
+        const int rank = rank_within(n->in[i], steps);
         if (rank < 0 || i == 1) return i == 1 && rank >= 0 ? SP_MAX(most, rank) : -1;
         most = rank;
         if (!SP_OP_AMONG(n->op, SP_OP_Add, SP_OP_Mul, SP_OP_Sub, SP_OP_Div, SP_OP_MatMul)) return most;
@@ -156,7 +158,7 @@ static int rank_within(const sp_value *v, int depth)
 
 int sp_part_rank(const sp_value *v)
 {
-    return rank_within(v, RANK_DEPTH);
+    return rank_within(v, &(int){RANK_STEPS});
 }
 
 /* ------------------------------------------------------------------ the doors */
