@@ -132,6 +132,35 @@ def _ways(model, via):
     return ["pt2", "onnx"] if has_onnx() else ["pt2"]
 
 
+_EXPERTS = "transformers.grouped_mm"  # the operator of theirs that runs a mixture of experts
+
+
+def _as_file(call, model, where, example_inputs=None, dims=None, via=None, dynamic_shapes=None):
+    """call(path) with the model as a file, in the first form that has no operator which is not supported."""
+    refusals: list[Exception] = []
+    for way in _ways(model, via):
+        try:
+            with _file(model, where, example_inputs, dims, way, dynamic_shapes) as path:
+                return call(path)
+        except Error as error:
+            if error.status != "E_UNSUPPORTED":
+                raise
+            refusals.append(error)
+        except ValueError as error:
+            if not refusals:
+                raise
+            refusals.append(error)  # torch has no other form of what the first one lacks
+    first, last = refusals[0], refusals[-1]
+    if isinstance(last, Error) and _EXPERTS not in str(last):
+        raise last
+    words = "; ".join(map(str, refusals))
+    if _EXPERTS in words:
+        words += '; call model.set_experts_implementation("batched_mm") before, by which experts are products that are supported'
+    both = type(first)(words)
+    both.status = first.status
+    raise both from last
+
+
 def save_arrays(path: Path, arrays: Mapping[str, Any]) -> Path:
     """Named arrays into an .npz or .safetensors. Returns the path."""
     named, _held = _named(arrays)
@@ -440,16 +469,12 @@ def compile(
     long as the package lives, which holds them); and of sparta_ctx_options in context: {"cache_dir": "", "compiler": ""} compiles with portable
     kernels and starts no process.
     """
-    ways = _ways(model, via)
-    for way in ways:
-        try:
-            with _file(model, "compile", example_inputs, dims, way, dynamic_shapes) as path:
-                more = dict(options, target=target, threads=threads)
-                return _compile(path, out, context, dict(masks=masks, schedule=schedule, dims=dims, progress=progress, **more))
-        except Error as error:
-            if error.status != "E_UNSUPPORTED" or way == ways[-1]:
-                raise
-    raise AssertionError("there is a last way")
+
+    def compile_file(path: Path) -> Package:
+        more = dict(options, target=target, threads=threads)
+        return _compile(path, out, context, dict(masks=masks, schedule=schedule, dims=dims, progress=progress, **more))
+
+    return _as_file(compile_file, model, "compile", example_inputs, dims, via, dynamic_shapes)
 
 
 def _compile(path: Path, out: Path | None, context: Mapping[str, Any] | None, options: dict[str, Any]) -> Package:

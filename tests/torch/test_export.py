@@ -97,6 +97,11 @@ def decoders():
         package = sparta.compile(model, example_inputs=inputs, **QUICK)
         close(package.run(inputs)["logits"], model(**inputs).logits)
         need(model.config.use_cache, "the model was changed")
+    experts = T.MixtralForCausalLM(T.MixtralConfig(**{**sizes, "num_key_value_heads": 2}, num_local_experts=4)).eval()
+    if hasattr(experts, "set_experts_implementation"):
+        refused(sparta.Error, 'model.set_experts_implementation("batched_mm")', sparta.compile, experts, example_inputs={"input_ids": ids}, **QUICK)
+        experts.set_experts_implementation("batched_mm")
+    close(sparta.compile(experts, example_inputs={"input_ids": ids}, **QUICK).run({"input_ids": ids})["logits"], experts(input_ids=ids).logits)
     for bad in ({"use_cache": True}, {"past_key_values": T.DynamicCache()}):
         refused(ValueError, f"example_inputs[{min(bad)!r}] asks for a cache", sparta.compile, llama, example_inputs={"input_ids": ids, **bad}, **QUICK)
     close(next(iter(sparta.compile(Caches(), example_inputs=torch.ones(4, 4), **QUICK).run(np.ones((4, 4), "float32")).values())), Caches()(torch.ones(4, 4)))
@@ -128,7 +133,16 @@ def other_ways():
     """What .pt2 is refused for goes through ONNX where that is installed, and is refused where it is asked for."""
     refused(sparta.Error, "aten.logaddexp.default", sparta.compile, Odd(), example_inputs=X, via="pt2", **QUICK)
     close(sparta.compile(Odd(), example_inputs=X, **QUICK).run({"x": X})["output"], Odd()(X))
+    for words in ("aten.special_airy_ai.default", "torch cannot write this module as ONNX"):
+        refused(sparta.Error, words, sparta.compile, Neither(), example_inputs=X, **QUICK)
     refused(ValueError, "via", sparta.compile, mlp(), example_inputs=X, via="jit")
+
+
+class Neither(nn.Module):
+    """Operators that no program of ours has, nor ONNX."""
+
+    def forward(self, x):
+        return torch.special.airy_ai(x)
 
 
 class ByValue(nn.Module):

@@ -18,8 +18,8 @@ from typing import Any
 from torch import nn
 
 from .. import _layers
-from .._library import Context, Error, lib, new, string
-from ..package import _file, _options, _texts, _ways
+from .._library import Context, lib, new, string
+from ..package import _as_file, _options, _texts
 from ..patterns import Pattern
 from ..stages import Report
 
@@ -130,15 +130,9 @@ def fit(
     for name, module in layers.items():
         if not bool(_layers.weight_of(module).isfinite().all()):
             raise ValueError(f"prune: the weight of {name!r} is not finite")
-    names, ways = _Names(model, layers), _ways(model, None)
-    for way in ways:
-        try:
-            with _file(model, "prune", example_inputs, None, way) as path:
-                return _fit(path, time, names, lambda layer, pattern: errors(layer, pattern) if layer in layers else None, times)
-        except Error as error:
-            if error.status != "E_UNSUPPORTED" or way == ways[-1]:
-                raise
-    raise AssertionError("there is a last way")
+    names = _Names(model, layers)
+    known = lambda layer, pattern: errors(layer, pattern) if layer in layers else None
+    return _as_file(lambda path: _fit(path, time, names, known, times), model, "prune", example_inputs)
 
 
 def _fit(path, time, names, errors, times) -> Exchange:
