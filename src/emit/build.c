@@ -110,15 +110,9 @@ sp_nest_arg sp_build_number(double v)
     return (sp_nest_arg){SP_ARG_NUMBER, 0, v};
 }
 
-sp_nest_arg sp_build_input_at(sp_build *b, int i, const int *axis)
+static sp_nest_arg operand_at(sp_build *b, int i, const int *axis)
 {
-    const sp_value *v = i < b->node->n_in ? b->node->in[i] : NULL;
-    double number;
-    if (!v || !v->typed || !b->can) {
-        b->can = false;
-        return SP_NONE;
-    }
-    if (literal(v, &number)) return sp_build_number(number);
+    const sp_value *v = b->node->in[i];
     sp_nest *n = b->out;
     sp_nest_operand o;
     access(b, v, axis, &o);
@@ -131,6 +125,29 @@ sp_nest_arg sp_build_input_at(sp_build *b, int i, const int *axis)
     b->slot[n->operands] = i;
     n->operand[n->operands] = o;
     return (sp_nest_arg){SP_ARG_OPERAND, n->operands++, 0};
+}
+
+sp_nest_arg sp_build_input_at(sp_build *b, int i, const int *axis)
+{
+    const sp_value *v = i < b->node->n_in ? b->node->in[i] : NULL;
+    double number;
+    if (!v || !v->typed || !b->can) {
+        b->can = false;
+        return SP_NONE;
+    }
+    return literal(v, &number) ? sp_build_number(number) : operand_at(b, i, axis);
+}
+
+sp_nest_arg sp_build_parameter(sp_build *b, int i)
+{
+    static const int everywhere[SPARTA_RANK] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    double number;
+    if (!b->can || !b->node->in[i]->typed) {
+        b->can = false;
+        return SP_NONE;
+    }
+    if (literal(b->node->in[i], &number) && number == 0) return sp_build_number(0);
+    return operand_at(b, i, everywhere);
 }
 
 sp_nest_arg sp_build_input(sp_build *b, int i)

@@ -21,6 +21,8 @@ void sp_build_loops(sp_build *b, const sp_dims *space, const bool *reduced);
 sp_nest_arg sp_build_input(sp_build *b, int i);
 /* The same with its axis k being axis[k] of the space (-1: index 0). */
 sp_nest_arg sp_build_input_at(sp_build *b, int i, const int *axis);
+/* Input i, of one element: an operand though it is a constant, but for 0. Kernels are told apart by their texts, and every quantiser has another scale. */
+sp_nest_arg sp_build_parameter(sp_build *b, int i);
 sp_nest_arg sp_build_number(double v);
 /* A word of as many arguments as it takes. */
 sp_nest_arg sp_build_of(sp_build *b, int word, sparta_dtype dtype, const sp_nest_arg *arg);

@@ -334,7 +334,8 @@ static sp_nest_arg of_axis(sp_build *b, int i)
     int64_t axis = sp_attr_int(&n->attrs, "axis", 1);
     if (axis < 0) axis += n->in[0]->dims.rank;
     const int at[] = {(int)axis};
-    if (v->dims.rank == 0 || sp_expr_is(v->dims.dim[0], 1)) return sp_build_input(b, i);
+    if (v->dims.rank == 0 || (v->dims.rank == 1 && sp_expr_is(v->dims.dim[0], 1)))
+        return sp_build_parameter(b, i);
     if (v->dims.rank != 1 || axis >= n->in[0]->dims.rank) b->can = false;
     return b->can ? sp_build_input_at(b, i, at) : SP_NONE;
 }

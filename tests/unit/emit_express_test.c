@@ -268,8 +268,42 @@ static void test_operators(void **state)
     for (int i = 0; i < (int)SP_COUNT(cases); i++) sp_graph_free(g[i]);
 }
 
+/* Quantisers differ by their numbers, of which a model has hundreds: their texts do not, or each would be compiled. */
+static void test_numbers_of_quantisers(void **state)
+{
+    (void)state;
+    static const char *const number[][2] = {{"0.05", "128"}, {"0.0061764517", "3"}, {"2", "255"}},
+                             *const node[][2] = {{"f32", "QuantizeLinear"}, {"u8", "DequantizeLinear"}};
+    for (size_t k = 0; k < SP_COUNT(node); k++) {
+        char first[512] = "";
+        for (size_t i = 0; i < SP_COUNT(number); i++) {
+            char text[512];
+            sp_graph *g;
+            sp_nest nest;
+            sp_text printed;
+            int slot[SP_NEST_OPERANDS];
+            bool can;
+            (void)snprintf(text, sizeof text,
+                           "graph \"g\"\ninput a: %s[6,9]\nconst c: f32[1] = [%s]\nconst d: u8[1] = [%s]\n"
+                           "node y: ? = %s(a, c, d) \"n\"\noutput y\n",
+                           node[k][0], number[i][0], number[i][1], node[k][1]);
+            must(sp_graph_parse(cx, text, NULL, NULL, &g), text);
+            must(sp_ops_infer(g), text);
+            must(sp_emit_node(cx, g->node[0], false, &nest, slot, &can), text);
+            assert_true(can && nest.operands == 4);
+            sp_text_init(&printed, cx);
+            sp_nest_print(&nest, &printed);
+            if (i) assert_string_equal(sp_text_str(&printed), first);
+            (void)snprintf(first, sizeof first, "%s", sp_text_str(&printed));
+            sp_text_free(&printed);
+            sp_graph_free(g);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_operators)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_operators),
+                                       cmocka_unit_test(test_numbers_of_quantisers)};
     return cmocka_run_group_tests(tests, enter, leave);
 }
