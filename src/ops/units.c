@@ -8,7 +8,8 @@
  * How far that moves an output is a property of the model, and is measured: the references run once more, with every computed value that a
  * sum or a normalisation reads moved at random by up to one unit in its last place; what was itself summed up by up to the root of
  * the number of its terms, as it was rounded with each. Only the reference moves: what is checked has no say in it. Where nothing is magnified
- * the answer moves by its last digits, and next to nothing is forgiven.
+ * the answer moves by its last digits, and next to nothing is forgiven. A number below 2^-126 is moved whoever reads it: it has few digits, and a kernel
+ * that goes on from it without storing it has more.
  *
  * Numbers of few digits (whole ones, halves, masks, positions) are exact: rounding makes hardly any, and what is computed of them may be
  * compared, rounded or used as an index. */
@@ -33,14 +34,21 @@ static double unit_of(sparta_dtype dtype, double x)
     return exact ? 0 : ldexp(1, exponent - digits);
 }
 
-void sp_move_units(const sparta_tensor *t, double units, sp_rng *rng)
+/* Of elements that are smaller than `below`, by their absolute value. */
+static void move_small(const sparta_tensor *t, double units, double below, sp_rng *rng)
 {
     if (t->dtype != SPARTA_F32 && t->dtype != SPARTA_F16 && t->dtype != SPARTA_BF16) return;
     for (int64_t i = 0, n = sparta_tensor_elements(t); i < n; i++) {
         const double x = sp_element_get(t->dtype, t->data, i), unit = unit_of(t->dtype, x),
                      by = units * (2 * sp_rng_uniform(rng) - 1);
-        if (unit > 0) sp_element_set(t->dtype, t->data, i, x + unit * (by < 0 ? floor(by) : ceil(by)));
+        if (unit > 0 && fabs(x) < below)
+            sp_element_set(t->dtype, t->data, i, x + unit * (by < 0 ? floor(by) : ceil(by)));
     }
+}
+
+void sp_move_units(const sparta_tensor *t, double units, sp_rng *rng)
+{
+    move_small(t, units, INFINITY, rng);
 }
 
 /* ------------------------------------------------------------------ a graph */
@@ -80,7 +88,8 @@ static sparta_status move(void *arg, const sp_value *v, const sparta_tensor *t)
     moving *m = arg;
     m->elements[v->id] = sparta_tensor_elements(t);
     const double n = terms(m, v);
-    if (m->read[v->id] || n > 1) sp_move_units(t, sqrt(n), &m->rng);
+    const bool moved = m->read[v->id] || n > 1;
+    move_small(t, sqrt(n), moved ? INFINITY : ldexp(1, SMALLEST), &m->rng);
     return SPARTA_OK;
 }
 

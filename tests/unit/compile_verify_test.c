@@ -247,6 +247,26 @@ static void magnified_rounding(void **state)
     assert_int_equal(faults, 22);
 }
 
+/* Numbers below 1.2e-38 have few digits, which a kernel that stores no step between has more of; a model that never was trained fades away to them. What is wrong is wrong there as
+ * well. */
+static void few_digits(void **state)
+{
+    (void)state;
+#define FADES G X W MM "const a: f32[1] = [1e-43]\nconst b: f32[1] = [10000]\n"
+    static const char reference[] =
+        FADES "node t: ? = Mul(h, a) \"t\"\nnode y: ? = Mul(t, b) \"y\"\noutput y\n";
+    ok(check_against(G X W MM "const c: f32[1] = [1e-39]\nnode y: ? = Mul(h, c) \"y\"\noutput y\n", reference,
+                     &by_default));
+    static const char *const wrong[] = {"1.1e-39", "0.9e-39", "-1e-39", "0"};
+    for (size_t i = 0; i < SP_COUNT(wrong); i++) {
+        char text[512];
+        (void)snprintf(text, sizeof text,
+                       G X W MM "const c: f32[1] = [%s]\nnode y: ? = Mul(h, c) \"y\"\noutput y\n", wrong[i]);
+        fails(SPARTA_E_DIFFER, check_against(text, reference, &by_default));
+    }
+#undef FADES
+}
+
 /* ------------------------------------------------------------------ quantised graphs */
 
 #define QDQ(x, q, y)                                                                                         \
@@ -447,6 +467,7 @@ int main(void)
         cmocka_unit_test(items_that_do_not_repeat),
         cmocka_unit_test(many_symbols),
         cmocka_unit_test(magnified_rounding),
+        cmocka_unit_test(few_digits),
         cmocka_unit_test(flips_are_forgiven),
         cmocka_unit_test(slack_of_graphs),
         cmocka_unit_test(check_without_memory),
