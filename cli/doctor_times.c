@@ -1,9 +1,7 @@
 /* sparta doctor --times and --forget: what the tuning database remembers, how old and how noisy it is, whether it is believed, and how it
- * goes. Times of layers in PyTorch lie in a file of their own beside it, which python/sparta/_times.py reads and writes: it is named, and goes as
- * a whole. */
+ * goes; and the same of the times of layers in PyTorch, which lie in a file of their own beside it (doctor_torch.c). */
 #include "verbs.h"
 #include "tune/tune.h"
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +17,9 @@ typedef struct memory {
     char file[PATH_SIZE], torch[PATH_SIZE]; /* "": not asked for, or not there */
     const char *glob;                       /* of --forget; NULL: all but what was tuned */
     sp_tune_db *db;                         /* NULL: no file, nothing is remembered */
-    int n;                                  /* that --forget names, or that went */
+    const json_value *times;                /* of PyTorch; NULL: no file, or none to go by */
+    int n;                                  /* of the database: that --forget names, or that went */
+    int n_torch;                            /* of PyTorch */
     cli_rows *rows;
 } memory;
 
@@ -98,18 +98,19 @@ static bool count(void *arg, const char *key, const sp_trial *t)
 }
 
 /* On a terminal the answer, else --yes. */
-static sparta_status ask(memory *m, bool *yes)
+static sparta_status ask(memory *m, bool torch, bool *yes)
 {
-    char answer[16] = "";
-    *yes = cli_has(m->c, CLI_YES) || (!m->n && !*m->torch);
+    char answer[16] = "", too[PATH_SIZE + 32] = "";
+    *yes = cli_has(m->c, CLI_YES) || (!m->n && !torch);
     if (*yes) return SPARTA_OK;
+    if (torch && m->glob) snprintf(too, sizeof too, " and %d of %s", m->n_torch, m->torch);
+    if (torch && !m->glob) snprintf(too, sizeof too, " and all of %s", m->torch);
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return sp_fail(
             m->c->cx, SPARTA_E_USAGE,
             "doctor: --forget asks before %d times%s go, and here is no terminal to answer on; add --yes",
-            m->n, *m->torch ? " and those of PyTorch" : "");
-    fprintf(stderr, "Forget %d times of %s%s%s? [y/N] ", m->n, m->file, *m->torch ? " and all of " : "",
-            m->torch);
+            m->n, too);
+    fprintf(stderr, "Forget %d times of %s%s? [y/N] ", m->n, *m->file ? m->file : "the database", too);
     fflush(stderr);
     if (fgets(answer, sizeof answer, stdin)) *yes = answer[0] == 'y' || answer[0] == 'Y';
     return sp_check_cancel(m->c->cx);
@@ -119,20 +120,27 @@ static sparta_status forget(memory *m, cli_json *j)
 {
     cli *c = m->c;
     bool yes;
-    if (m->glob) m->torch[0] = 0; /* a glob names tasks of the database */
+    m->n_torch = cli_torch_times_named(m->times, m->glob);
+    bool torch = *m->torch && (!m->glob || m->n_torch);
     if (m->db) sp_tune_each(m->db, "", count, m);
-    SP_TRY(ask(m, &yes));
+    SP_TRY(ask(m, torch, &yes));
     if (yes && m->db && (m->n = sp_tune_forget(m->db, named, m)) < 0)
         return sp_fail(c->cx, SPARTA_E_IO, "doctor: %s: it cannot be written; nothing was forgotten",
                        m->file);
-    if (yes && *m->torch && unlink(m->torch) && errno != ENOENT)
-        return sp_fail(c->cx, SPARTA_E_IO, "doctor: %s: %s; remove it by hand", m->torch, strerror(errno));
-    if (!yes) m->n = 0;
+    torch = torch && yes;
+    if (torch) SP_TRY(cli_torch_times_forget(c, m->torch, m->times, m->glob));
+    m->n = yes ? m->n + m->n_torch : 0;
     cli_json_int(j, "forgotten", m->n);
-    cli_json_bool(j, "torch_times_forgotten", yes && *m->torch);
-    cli_say(c, "%d times forgotten%s%s\n", m->n, yes && *m->torch ? ", and " : "", yes ? m->torch : "");
-    if (yes) m->torch[0] = 0;
-    return SPARTA_OK;
+    cli_json_bool(j, "torch_times_forgotten", torch);
+    cli_say(c, "%d times forgotten%s%s\n", m->n,
+            !torch    ? ""
+            : m->glob ? ", also in "
+                      : ", and the file ",
+            torch ? m->torch : "");
+    if (!torch) return SPARTA_OK;
+    m->times = NULL;
+    if (!m->glob) m->torch[0] = 0;
+    return m->glob ? cli_torch_times_read(c, m->torch, &m->times) : SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ all of it */
@@ -145,11 +153,14 @@ static sparta_status list(memory *m, cli_json *j)
     m->rows = &rows;
     m->n = 0;
     if (m->db) sp_tune_each(m->db, "", show, m);
+    cli_torch_times_show(m->c, &rows, m->times);
     SP_TRY(cli_rows_end(&rows));
     SP_TRY(sp_check_cancel(m->c->cx));
     cli_say(m->c, "%d times in %s\n", m->n,
             *m->file ? m->file : "no file: times are forgotten at the end of each call");
-    if (*m->torch) cli_say(m->c, "times of layers in PyTorch: %s\n", m->torch);
+    if (m->times)
+        cli_say(m->c, "%d times of layers in PyTorch in %s\n", cli_torch_times_named(m->times, NULL),
+                m->torch);
     return SPARTA_OK;
 }
 
@@ -163,6 +174,7 @@ static sparta_status find_files(memory *m)
                        db);
     const int n = snprintf(m->torch, sizeof m->torch, "%s/torch-times.json", folder);
     if (db || !*folder || n >= (int)sizeof m->torch || !is_there(m->torch)) m->torch[0] = 0;
+    if (*m->torch) SP_TRY(cli_torch_times_read(c, m->torch, &m->times));
     if (!is_there(m->file)) return SPARTA_OK; /* looking makes none */
     SP_TRY(sp_tune_open(c->cx, db, &m->db));
     if (sp_tune_lasts(m->db)) return SPARTA_OK;

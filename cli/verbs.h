@@ -3,6 +3,7 @@
 #define SP_CLI_VERBS_H
 
 #include "cli.h"
+#include "arrays/json_tree.h"
 #include "compile/compile.h"
 #include "store/store.h"
 #include "measure/measure.h"
@@ -47,6 +48,13 @@ sparta_status cli_kernel_pack(cli *c) SP_MUST; /* sparta kernel pack (kernel_pac
 sparta_status cli_gpu_request(cli *c, int gpu, sp_gpu_bench_request *q) SP_MUST;
 
 sparta_status cli_doctor_times(cli *c) SP_MUST; /* doctor --times, --forget (doctor_times.c) */
+/* Times of layers in PyTorch (doctor_torch.c): the file, in the arena, NULL where it is none to go by, which a note says; a row for each way;
+ * how many of them a glob names (NULL: all); those go, without a glob the file. */
+sparta_status cli_torch_times_read(cli *c, const char *path, const json_value **out) SP_MUST;
+void cli_torch_times_show(cli *c, cli_rows *r, const json_value *file);
+int cli_torch_times_named(const json_value *file, const char *glob);
+sparta_status cli_torch_times_forget(cli *c, const char *path, const json_value *file,
+                                     const char *glob) SP_MUST;
 
 /* inspect --what-if (what_if.c): measure, then say. Interrupted with something to say: c->stands, and E_CANCELLED from the first. */
 sparta_status cli_what_if(cli *c, sp_what_if *out) SP_MUST;

@@ -606,6 +606,47 @@ export SPARTA_SQLITE=0
 run 1 "doctor --forget without SQLite" doctor --forget --yes --db t.db; has err "nothing was forgotten" "does not say that it forgot"
 unset SPARTA_SQLITE
 run 0 "doctor --forget --yes" doctor --forget --yes --times --db t.db; has out "0 times in ./t.db" "without a glob all of them go"
+# times of layers in PyTorch, which lie in a file beside the database
+mkdir -p cache/sparta; chmod 700 cache/sparta
+torch=cache/sparta/torch-times.json now=$(date +%s)
+name=$(sed -n 's/^model name[^:]*:[[:space:]]*//p' /proc/cpuinfo | head -1 | sed 's/[[:space:]]*$//')
+gib=$(awk -v pages="$(getconf _PHYS_PAGES)" -v size="$(getconf PAGE_SIZE)" 'BEGIN { printf "%.0f", pages * size / 1073741824 }')
+version=$("$S" --version | head -1 | cut -d' ' -f2)
+here="torch 2.13.0+cpu, sparta $version 18c2, ${name:+$name, }$(getconf _NPROCESSORS_ONLN) cores, $gib GiB"
+timed() { # FIRST [KEY-OF-THE-SECOND]: the file; of the first layer AT and DISTURBED
+    printf '{\n"linear 64x64, 4x1; 2 threads; %s": {"ways": {"dense": 91.123456789012, "4x1": 3e1}, %s},\n"linear 8x8, 1x1; %s": {"ways": {"1x1": 7}, "at": %s.5, "disturbed": false}}' \
+        "$here" "$1" "${2:-$here}" "$now" > $torch
+}
+timed "\"at\": $now.25, \"disturbed\": false"
+run 0 "doctor --times of PyTorch" doctor --times; has out "3 times of layers in PyTorch" "counts them"; has out "linear 64x64, 4x1; 2 threads " "shows what was timed"; hasnt out "18c2" "and no machine"
+run 0 "doctor --times of PyTorch --json" doctor --times --json
+json "[(t['task'], t['implement'], t['point'], round(t['us'], 3), t['doubt']) for t in d['times'] if t['implement'] == 'torch'] == [('linear 64x64, 4x1; 2 threads', 'torch', 'dense', 91.123, None), ('linear 64x64, 4x1; 2 threads', 'torch', '4x1', 30, None), ('linear 8x8, 1x1', 'torch', '1x1', 7, None)] and all(t['age_days'] < 1 for t in d['times'])" "a row for each way"
+timed "\"at\": $((now - 91 * 86400)), \"disturbed\": false" "torch 2.13.0, sparta $version 18c2, Another CPU, 512 cores, 1 GiB"
+run 0 "doctor --times of PyTorch that are not believed" doctor --times; has out "too old" "says that they are too old"; has out "another machine" "and of which machine they are not"
+timed "\"at\": $now, \"disturbed\": true" "$(echo "$here" | sed 's/sparta [^ ]*/sparta 0.0.1/')"
+run 0 "doctor --times of a version" doctor --times; has out "another version" "says that it is another"; hasnt out "disturbed" "SPARTA_TRUST=all believes those of a busy machine"
+unset SPARTA_TRUST
+run 0 "doctor --times of a busy machine" doctor --times; has out "disturbed" "says so"
+export SPARTA_TRUST=all
+timed "\"at\": $now.25, \"disturbed\": false"; chmod 600 $torch
+run 2 "doctor --forget of PyTorch" doctor --forget "linear 8x8*"; complains "doctor --forget of PyTorch"; has err "and 1 of " "says how many"
+run 0 "doctor --forget of another layer" doctor --forget "linear 9x9*" --yes; has out "0 times forgotten" "nothing goes"; has $torch "3e1" "the file stays as it was"
+run 0 "doctor --forget of a layer of PyTorch" doctor --forget "linear 8x8*" --yes --times --json
+json "d['forgotten'] == 1 and d['torch_times_forgotten'] and [round(t['us'], 3) for t in d['times'] if t['implement'] == 'torch'] == [91.123, 30]" "the others stay"
+run 0 "doctor --forget of a way" doctor --forget "4x?" --yes; has out "1 times forgotten, also in " "it goes"; has $torch '"dense": 91.123456789012' "the others stay as they were"; hasnt $torch '"4x1":' "and it is not there"
+has $torch '"disturbed": false' "what else was said of it stays"; has $torch "\"at\": $now.25" "and when it was"
+if [ "$(stat -c %a $torch)" = 600 ] && [ "$(ls -A cache/sparta | grep -c 'torch-times\|tmp')" = 1 ]; then good "doctor --forget leaves the mode, and no other file"; else bad "doctor --forget leaves the mode, and no other file"; fi
+run 0 "doctor --forget torch" doctor --forget torch --yes; hasnt $torch linear "all of PyTorch go"
+for row in '' '[]' '{"a": 3}' '{"a": {"ways": {"dense": -1}, "at": 1, "disturbed": false}}' '{"a": {"ways": {"dense": 1e400}, "at": 1, "disturbed": false}}' '{"a": {"ways": {"dense": 1}, "at": 1, "disturbed": 0}}' \
+    '{"a": {"ways": {"dense": 1}, "at": 1, "disturbed": false, "more": 1}}' '{"a": {"ways": [1], "at": 1, "disturbed": false}}' '{"a": {"ways": {"dense": 1}, "at": "x", "disturbed": false}}' '{"a": {"ways"'; do
+    printf '%s' "$row" > $torch
+    run 0 "doctor --times of a damaged file" doctor --times --forget dense --yes; has err "torch-times.json: no time in it is believed" "names it ($row)"; hasnt out "PyTorch" "shows none"
+    if [ "$(cat $torch)" = "$row" ]; then good "a damaged file is left"; else bad "a damaged file is left"; fi
+done
+timed "\"at\": $now, \"disturbed\": false"; chmod 770 cache/sparta
+run 0 "doctor --times where others write" doctor --times --forget dense --yes; hasnt out "linear" "shows none"; has $torch "dense" "a file that others could have written is left"
+chmod 700 cache/sparta
+run 0 "doctor --forget of all" doctor --forget --yes --json; json "d['forgotten'] >= 3 and d['torch_times_forgotten']" "all go"; gone $torch "without a glob the file goes"
 run 0 "doctor without a cache" doctor --cache none --compiler none; has out "none" "doctor says so"
 
 # ------------------------------------------------------------------ where output cannot go, and signals
