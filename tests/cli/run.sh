@@ -603,7 +603,7 @@ if command -v script > /dev/null; then
     done
 fi
 export SPARTA_SQLITE=0
-run 1 "doctor --forget without SQLite" doctor --forget --yes --db t.db; has err "nothing was forgotten" "does not say that it forgot"
+run 1 "doctor --forget without SQLite" doctor --forget --yes --db t.db; has err "nothing was shown or forgotten" "does not say that it forgot"
 unset SPARTA_SQLITE
 run 0 "doctor --forget --yes" doctor --forget --yes --times --db t.db; has out "0 times in ./t.db" "without a glob all of them go"
 # times of layers in PyTorch, which lie in a file beside the database
