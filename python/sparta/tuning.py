@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import math
 import random
 import time
 from typing import Any
@@ -29,7 +30,7 @@ from ._times import Times, machine
 from .masked import MaskedLinear, mask_
 from .nn import OperatorBase, SparseLinear
 from .nn._mask import block_of, choose_blocks, name_of, too_few_zeros
-from .nn._race import race
+from .nn._race import least, plausible, race, speed
 
 MARGIN = 0.95  # blocks have to take at most this share of the dense time
 GAIN = 2.0  # and to save so many microseconds: less is what a timer cannot tell
@@ -107,6 +108,14 @@ def _run(f, meeting, x, grad):
     return forward, both
 
 
+def _allowed(mask, tried, meeting) -> list[float]:
+    """Seconds that the operations and bytes of each way allow, on a CPU."""
+    density = float(mask.float().mean())
+    kept = [1.0 if way == "dense" else density / fill(mask, way) for way in tried]
+    fast = speed(torch.get_num_threads())
+    return [least(fast, mask.shape, share, math.prod(meeting.shape[:-1]), meeting.dtype.itemsize) for share in kept]
+
+
 def _times(module, mask, tried, met, backward_weight, grads, quiet) -> dict[str, float]:
     """Microseconds of each way, of all inputs that the layer meets in one call of the model."""
     raw = _raw(module)
@@ -117,7 +126,10 @@ def _times(module, mask, tried, met, backward_weight, grads, quiet) -> dict[str,
         grad = next((g for g in grads if tuple(g.shape) == (*meeting.shape[:-1], module.out_features)), None)
         with torch.no_grad():
             runs = [_run(f, meeting, x, grad) for f in functions]
-            forward = race([r[0] for r in runs], SECONDS, device=mask.device, quiet=quiet)
+            if mask.is_cuda:
+                forward = race([r[0] for r in runs], SECONDS, device=mask.device, quiet=quiet)
+            else:
+                forward = plausible([r[0] for r in runs], _allowed(mask, tried, meeting), SECONDS, quiet)
             cost = forward
             if backward_weight:
                 both = race([r[1] for r in runs], SECONDS, device=mask.device, quiet=quiet)

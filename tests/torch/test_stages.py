@@ -23,7 +23,7 @@ from common import Tests, need, refused
 import sparta  # common.py says where it is
 from sparta import _layers, _quiet, _times, stages, tuning
 from sparta.masked import Masked, MaskedConv2d, MaskedEmbedding, MaskedLinear
-from sparta.nn import SparseLinear
+from sparta.nn import SparseLinear, _race
 from sparta.nn._race import race
 
 tests = Tests()
@@ -798,6 +798,74 @@ def remeasured():
         need("other programs" not in sparta.report(sparta.build_(small(64, 64, 64), torch.randn(8, 64)))[1]["reason"], "a quiet time is said to be none")
 
 
+def impossible_times():
+    """A time that what there is to do does not explain is taken again, once; the minimum is stored, and one that was found twice is believed."""
+    pretend(TIMES)
+    real, run, speed = _race.race, tuning._run, _race.speed
+    layer = nn.Sequential(nn.Linear(64, 64))
+    model = sparta.sparsify_(layer, "4x1:0.9")
+    usual = [40e-6] + [20e-6] * (len(tuning.ways(model[0].weight_mask)) - 1)
+    need(_race.least((1e9, 1e9), (10, 20), 0.5, 4, 2) == _race.CALL + 800e-9 + 2 * (100 + 120) * 1e-9, "what a product needs")
+    fast = (1e12, 1e11)
+    once, dense = [100.0] * len(usual), [100.0] + [1.0] * (len(usual) - 1)
+    for what, slow, speeds, races, us in (
+        ("a quiet machine", [[1.0] * len(usual)] * 3, fast, 1, 1.0),
+        ("all ways were slowed", [once, [1.0] * len(usual)] + [once] * 3, fast, 2, 1.0),
+        ("one way was slowed", [dense, [1.0] * len(usual)] + [once] * 3, fast, 2, 1.0),
+        ("one way was slowed, and the machine looks slow", [dense, [1.0] * len(usual)] + [once] * 3, (1e6, 1e6), 2, 1.0),
+        ("the second time is worse", [[100.0] + [2.0] * (len(usual) - 1), [1.0] + [3.0] * (len(usual) - 1)], fast, 2, None),
+        ("slow twice", [once, once] + [[1.0] * len(usual)] * 3, fast, 2, 100.0),
+    ):
+        raced = []
+        with Machine() as machine:
+            calls = iter(range(1000))
+
+            def fake(f, meeting, x, grad, machine=machine, slow=slow, raced=raced, calls=calls):
+                k = next(calls) % len(usual)
+                return lambda: machine.run(usual[k] * slow[len(raced) - 1][k]), None
+
+            def counted(*arguments, raced=raced, **more):
+                raced.append(arguments)
+                return real(*arguments, **more)
+
+            tuning._run, _race.race, tuning.speed = fake, counted, lambda threads, speeds=speeds: speeds
+            try:
+                row = sparta.tune(model, torch.randn(8, 64), remeasure=True)["0"]
+                with open(os.path.join(work, "sparta", "torch-times.json")) as file:
+                    (stored,) = json.load(file).values()
+            finally:
+                tuning._run, _race.race, tuning.speed = run, real, speed
+        factors = [us] * len(usual) if us else [1.0] + [2.0] * (len(usual) - 1)
+        need(len(raced) == races, f"{what}: {len(raced)} races")
+        need(all(abs(t / (1e6 * u * f) - 1) < 1e-3 for t, u, f in zip(stored["ways"].values(), usual, factors)), f"{what}: {stored}")
+        need(not stored["disturbed"] and stored["ways"] == row["ways"], f"{what}: {stored} {row}")
+
+
+def remembered_speed():
+    """The machine's speed is measured once, unless others work meanwhile."""
+    kept = dict(_race._speeds)
+    try:
+        for waits, times in ((0.0, 1), (3e-3, 2)):
+            _race._speeds.clear()
+            with Machine() as machine:
+                real, races = _race.race, []
+
+                def pretended(functions, seconds, quiet, machine=machine, waits=waits, races=races):
+                    races.append(functions)
+                    quiet.window(lambda: machine.run(1e-3, waits), 1)
+                    return [1e-3, 2e-3]
+
+                _race.race = pretended
+                try:
+                    found = [_race.speed(1) for _ in range(2)]
+                finally:
+                    _race.race = real
+            need(found == [(2 * 256**3 / 1e-3, 2 * 2**23 / 2e-3)] * 2 and len(races) == times, f"waits of {waits}: {found}, {len(races)} races")
+    finally:
+        _race._speeds.clear()
+        _race._speeds.update(kept)
+
+
 def documents():
     pretend(TIMES)
     for module in (stages, tuning, _times):
@@ -914,6 +982,8 @@ for name, function in {
     "times beside other programs": busy_clocks,
     "remembered times of a busy machine": busy_times,
     "times measured again": remeasured,
+    "times that cannot be": impossible_times,
+    "the machine's speed": remembered_speed,
     "examples in documents": documents,
 }.items():
     tests.check(name, function)

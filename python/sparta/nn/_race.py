@@ -1,8 +1,15 @@
 """Times several ways to do one thing against each other, in turns: what disturbs the machine disturbs all of them."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
 import torch
 
 from .._quiet import Quiet
+
+IMPLAUSIBLE = 8.0  # times slower than what there is to do allows: timed again
+CALL = 20e-6  # seconds that a call takes before it does anything
 
 
 def _once(function, times, device, quiet):
@@ -43,3 +50,39 @@ def _turns(functions, best, window, turns, device, quiet):
         for k, f in enumerate(functions):
             best[k] = min(best[k], _once(f, times[k], device, quiet))
     return best
+
+
+# ---------------------------------------------------------------- times that cannot be
+_speeds: dict[int, tuple[float, float]] = {}  # by threads; measured while others worked, they are measured again
+
+
+def speed(threads: int) -> tuple[float, float]:
+    """Operations and bytes a second of this machine with so many threads of torch: of a dense product, and of a copy of a few MB."""
+    if threads in _speeds:
+        return _speeds[threads]
+    a, b, out = (torch.ones(256, 256, dtype=torch.float32, device="cpu") for _ in range(3))
+    much, there = (torch.ones(1 << 21, dtype=torch.float32, device="cpu") for _ in range(2))
+    quiet = Quiet()
+    with torch.no_grad():
+        product, copy = race([lambda: torch.mm(a, b, out=out), lambda: there.copy_(much)], 0.05, quiet=quiet)
+    found = 2 * 256**3 / product, 2 * much.nbytes / copy
+    if not quiet.disturbed():
+        _speeds[threads] = found
+    return found
+
+
+def least(fast: tuple[float, float], shape: Sequence[int], kept: float, tokens: int, size: int) -> float:
+    """Seconds at this speed of a product of a weight of this shape, of which this share is stored, with so many inputs; size: bytes of a number."""
+    operations, bytes_ = fast
+    rows, cols = shape
+    return CALL + 2 * rows * cols * kept * tokens / operations + size * (rows * cols * kept + (rows + cols) * tokens) / bytes_
+
+
+def plausible(functions: list[Callable[[], object]], allowed: list[float], seconds: float, quiet: Quiet) -> list[float]:
+    """race, once more if a time is far above the seconds that its work allows, by this machine or by the best of its neighbours: something slowed it
+    that nothing noticed. Found so twice it is right."""
+    best = race(functions, seconds, quiet=quiet)
+    paces = [time / most for time, most in zip(best, allowed)]
+    if max(paces) <= IMPLAUSIBLE * min(1.0, *paces):
+        return best
+    return [min(times) for times in zip(best, race(functions, seconds, quiet=quiet))]
