@@ -46,9 +46,9 @@ INLINE void mac_rows(vec (*acc)[4], const float *w, long step, const float *x, c
 
 /* ------------------------------------------------------------------ multiply */
 
-/* A long sum is taken in runs of about so many columns, whose sums are added up: rounding errors grow with the length of a run, not of the row, and a dense
- * product has rounded no more than these few terms where it comes as far. */
-#define RUN 64
+/* A long sum is taken in runs of about this many columns, whose sums are then added: rounding errors grow with the length of a run, not with that of
+ * the row. */
+#define RUN 128
 
 /* The sums of a run go to those of the runs before, and begin again. */
 INLINE void multiply_ran(vec (*acc)[4], vec (*sum)[4], const int NR, const int NV)
@@ -67,20 +67,9 @@ INLINE void multiply_columns(const sp_multiplying *p, vec (*acc)[4], const float
     for (long k = 0; k < wide; k++, x += p->x_line) mac_rows(acc, v + k, width, x, NR, NV);
 }
 
-/* One that is wider than a run. */
-INLINE void multiply_wide(const sp_multiplying *p, vec (*acc)[4], vec (*sum)[4], const float *v, long width,
-                          const float *x, long wide, const int NR, const int NV)
-{
-    for (; wide > RUN; wide -= RUN, v += RUN, x += RUN * p->x_line) {
-        multiply_columns(p, acc, v, width, x, RUN, NR, NV);
-        multiply_ran(acc, sum, NR, NV);
-    }
-    multiply_columns(p, acc, v, width, x, wide, NR, NV);
-}
-
-/* Blocks [i, end) of a row of blocks. Runs that end within one go to `sum`. */
-INLINE void multiply_blocks(const sp_multiplying *p, vec (*acc)[4], vec (*sum)[4], long i, long end, long r0,
-                            const int NR, const int NV, const int H, const int W, const float *x)
+/* Blocks [i, end) of a row of blocks, none of them wider than a run. */
+INLINE void multiply_blocks(const sp_multiplying *p, vec (*acc)[4], long i, long end, long r0, const int NR,
+                            const int NV, const int H, const int W, const float *x)
 {
     const long height = H ? H : p->height, width = W ? W : p->width;
     const long step = p->x_line * width, last = (p->cols - 1) / width;
@@ -93,11 +82,24 @@ INLINE void multiply_blocks(const sp_multiplying *p, vec (*acc)[4], vec (*sum)[4
             continue;
         }
         const long wide = at == last ? p->cols - at * width : width;
-        if (width > RUN)
-            multiply_wide(p, acc, sum, v, width, from, wide, NR, NV);
-        else
-            multiply_columns(p, acc, v, width, from, wide, NR, NV);
+        multiply_columns(p, acc, v, width, from, wide, NR, NV);
     }
+}
+
+/* One that is wider: its runs but for the last go to `sum`. */
+INLINE void multiply_wide(const sp_multiplying *p, vec (*acc)[4], vec (*sum)[4], long i, long r0,
+                          const int NR, const int NV, const float *x)
+{
+    const long width = p->width, at = p->crd[i];
+    const float *v = p->values + (i * p->height + r0) * width;
+    const long left = p->cols - at * width;
+    long wide = left < width ? left : width;
+    x += at * width * p->x_line;
+    for (; wide > RUN; wide -= RUN, v += RUN, x += RUN * p->x_line) {
+        multiply_columns(p, acc, v, width, x, RUN, NR, NV);
+        multiply_ran(acc, sum, NR, NV);
+    }
+    multiply_columns(p, acc, v, width, x, wide, NR, NV);
 }
 
 /* NR rows from row r0 of a row of blocks on. W, H: width and height, if they are constant, else 0. */
@@ -109,15 +111,18 @@ INLINE void multiply_tile(const sp_multiplying *p, long line, long r0, const int
     long i = p->pos[line];
     vec acc[4][4], sum[4][4];
     EACH_SUM(NR, NV) acc[r][j] = sum[r][j] = splat(0.f);
-    for (; end - i > run; i += run) {
-        multiply_blocks(p, acc, sum, i, i + run, r0, NR, NV, H, W, p->x + base);
+    for (; !W && width > RUN && i < end; i++) {
+        multiply_wide(p, acc, sum, i, r0, NR, NV, p->x + base);
         multiply_ran(acc, sum, NR, NV);
     }
-    multiply_blocks(p, acc, sum, i, end, r0, NR, NV, H, W, p->x + base);
-    EACH_SUM(NR, NV) acc[r][j] += sum[r][j];
+    for (long stop; i < end; i = stop) {
+        stop = end - i < run ? end : i + run;
+        multiply_blocks(p, acc, i, stop, r0, NR, NV, H, W, p->x + base);
+        multiply_ran(acc, sum, NR, NV);
+    }
     float *y = p->y + (row - p->top) * p->y_line + base;
-    if (p->bias) EACH_SUM(NR, NV) acc[r][j] += splat(p->bias[row + r]);
-    EACH_SUM(NR, NV) put_lanes(y + r * p->y_line + LANES * j, acc[r][j]);
+    if (p->bias) EACH_SUM(NR, NV) sum[r][j] += splat(p->bias[row + r]);
+    EACH_SUM(NR, NV) put_lanes(y + r * p->y_line + LANES * j, sum[r][j]);
 }
 
 INLINE void multiply_rows(const sp_multiplying *p, long line, long r0, const int NR, const int H,
