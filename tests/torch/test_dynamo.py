@@ -320,13 +320,13 @@ def engine_answers():
             x = torch.randn(*shape, 64)
             same(fast(x), layers(x), str(shape))
             same(fast(x.transpose(0, 1)), layers(x.transpose(0, 1)), "memory in another order")
-        found = {tuple(layer["shape"]): layer for layer in parts()[0].package.layers}
+        found = {tuple(layer["shape"]): layer for layer in parts()[0].running.package.layers}
         need(found[128, 64]["op"] == "Linear" and found[128, 64]["pattern"] == "4x1", found)
         need({row["op"] for row in sparta.dynamo.report()} == {"Linear"}, sparta.dynamo.report())
         for threads in (1, 2):
             torch.set_num_threads(threads)
             same(fast(x), layers(x), f"{threads} threads")
-        need(set().union(*(part.sessions for part in parts())) >= {1, 2}, "sessions follow torch's threads")
+        need(set().union(*(part.running.sessions for part in parts())) >= {1, 2}, "sessions follow torch's threads")
         for kind in (torch.float64, torch.bfloat16):
             twin = plain_model().to(kind)
             same(compiled(twin, ENGINE)(x.to(kind)), twin(x.to(kind)), str(kind), 0.05 if kind == torch.bfloat16 else 1e-6)
@@ -638,7 +638,7 @@ def engine_refused_later():
         finally:
             translate._ROWS[name] = right
     told = [str(w.message) for w in heard if "torch runs this part" in str(w.message)]
-    need(len(told) == 1 and "differs from torch's" in told[0] and [part.package for part in parts()] == [None], told)
+    need(len(told) == 1 and "differs from torch's" in told[0] and [part.running for part in parts()] == [None], told)
 
 
 def engine_forgives():
@@ -766,7 +766,7 @@ def engine_fails():
             need(len(parts()) == 1, "one part")
             refused(sparta.Error, "id 7 is outside", fast, torch.tensor([1, 7]))
             same(fast(ids), layers(ids), "after an error")
-            (session,) = (s for pool in parts()[0].sessions.values() for s in pool.idle)
+            (session,) = (s for pool in parts()[0].running.sessions.values() for s in pool.idle)
             session.context.stop(KeyboardInterrupt("enough"))
             refused(KeyboardInterrupt, "enough", fast, ids)
             same(fast(ids), layers(ids), "after it was cancelled")

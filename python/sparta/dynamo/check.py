@@ -1,7 +1,7 @@
 """A package against the graph that it was made of, which torch runs: what compile's own check is to a file, and many times as fast.
 
     question = ask(part, package, sizes)    made-up inputs, and torch's answers
-    differs(part, question) -> ""           the package's are torch's, but for rounding; else what differs
+    differs(part, running, question) -> ""  the package's are torch's, but for rounding; else what differs
 
 Inputs are made up as compile makes them, ids inside of their tables, at the sizes that torch saw first and on as many threads as it has. Close
 enough is what docs/checking.md says: max|a-b| <= rtol * max|b| + 1e-6 * s, with s the largest operand of what computes the output where that adds
@@ -109,11 +109,11 @@ def ask(part: Any, package: Any, sizes: dict[str, int]) -> Question:
     return Question(made, list(answer) if isinstance(answer, (list, tuple)) else [answer], [watch.scales[n] for n in nodes])
 
 
-def differs(part: Any, question: Question) -> str:
-    """Runs its package; what differs, or ""."""
+def differs(part: Any, running: Any, question: Question) -> str:
+    """Runs a package of the part; what differs, or ""."""
     placeholders = [n for n in part.gm.graph.nodes if n.op == "placeholder"]
     given = _given(part, question.made)
-    got = part.run([given[i] for i, n in enumerate(placeholders) if isinstance(n.meta["val"], torch.Tensor)])
+    got = running([given[i] for i, n in enumerate(placeholders) if isinstance(n.meta["val"], torch.Tensor)])
     for node, ours, want, scale in zip(results(part.gm), got, question.answers, question.scales, strict=True):
         why = far(ours, want, part.options.get("rtol"), part.options.get("atol"), scale)
         if why:

@@ -266,12 +266,42 @@ def _holders(storage: int) -> int:
     return torch._C._storage_Use_Count(storage) - _NO_TENSORS
 
 
+class Running:
+    """A package, and how tensors go into it. Threads may run it together: what it remembers of sizes and sessions only grows."""
+
+    def __init__(self, package: packages.Package, model: Model, gm: torch.fx.GraphModule) -> None:
+        self.package = package
+        slots = [i for i, n in enumerate(n for n in gm.graph.nodes if n.op == "placeholder") if isinstance(n.meta["val"], torch.Tensor)]
+        self.inputs = [(slots.index(i), text(name)) for i, name in model.inputs]
+        self.outputs = [text(name) for name in model.outputs]
+        self.sessions: dict[int, Any] = {}
+        self.shapes: dict[tuple, Any] = {}
+
+    def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        used = [(name, tensors[i].contiguous()) for i, name in self.inputs]
+        given = (_NAMED * len(used))(*((name, describe(t)) for name, t in used))
+        key = tuple(t.shape for _, t in used)
+        threads = torch.get_num_threads()
+        if threads not in self.sessions:
+            self.sessions[threads] = packages.sessions(self.package, threads)
+        with self.sessions[threads].one() as session:
+            call, handle = session.context.call, session.handle._handle
+            if key not in self.shapes:
+                answers = (_NAMED * len(self.outputs))(*((name, Tensor()) for name in self.outputs))
+                call("sparta_session_types", handle, given, len(given), answers, len(answers))
+                self.shapes[key] = [(tuple(a.tensor.dim[: a.tensor.rank]), DTYPES[a.tensor.dtype]) for a in answers]
+            made = [torch.empty(shape, dtype=dtype) for shape, dtype in self.shapes[key]]
+            answers = (_NAMED * len(made))(*((name, describe(t)) for name, t in zip(self.outputs, made)))
+            call("sparta_session_run_into", handle, given, len(given), answers, len(answers))
+        return made
+
+
 class Part:
     """A part of a graph with the constants of one model, and the package that runs it."""
 
     def __init__(self, gm: torch.fx.GraphModule, names: list[str], options: dict, builds: int = 0) -> None:
         self.gm, self.names, self.options = gm, names, options
-        self.package: packages.Package | None = None
+        self.running: Running | None = None  # which nobody changes: threads that run it have the whole
         self.builds = builds  # with those for weights that these took the place of
         self.seen: list[Any] = []
         self.storages: list[int] = []
@@ -296,8 +326,8 @@ class Part:
         where, external = "", set()
         try:
             here = "" if self.builds else place(self)  # weights that change would fill a disk
-            why = ""
-            if not self._found(here):
+            why, running = "", self._found(here)
+            if running is None:
                 with tempfile.TemporaryDirectory(prefix="sparta-") as folder:
                     where = folder + "/model.onnx: "
                     model = translate(self.gm, self.values, folder, self.names)
@@ -305,11 +335,12 @@ class Part:
                     made = packages.compile(model.path, external=model.external, **options)
                     _agree(made, model.outputs, self.gm)
                 question = ask(self, made, model.sizes)
-                self._take(keep(self, here, made, model, question), model)
-                external = {a.ctypes.data for a in model.external.values()} if self.package is made else set()
-                why = differs(self, question)
+                running = Running(keep(self, here, made, model, question), model, self.gm)
+                external = {a.ctypes.data for a in model.external.values()} if running.package is made else set()
+                why = differs(self, running, question)
                 if why:
                     drop(here)
+            self.running = None if why else running
         except (Unknown, Error) as error:
             why = str(error).removeprefix(where)
         except Exception as error:  # of a graph that nobody thought of: torch runs it
@@ -328,26 +359,18 @@ class Part:
         """Is there a constant that only packages hold? Then no model has these any more."""
         return any(_holders(s) <= _held[s] for s in self.storages)
 
-    def _found(self, where: str) -> bool:
-        """Takes a package that was kept, where there is one and its answer is torch's still."""
+    def _found(self, where: str) -> Running | None:
+        """A package that was kept, where there is one and its answer is torch's still."""
         try:
             found = find(self, where)
             if found is None:
-                return False
+                return None
             made, model, question = found
             _agree(made, model.outputs, self.gm)
-            self._take(made, model)
-            return not differs(self, question)
+            running = Running(made, model, self.gm)
+            return None if differs(self, running, question) else running
         except Exception:  # a damaged one
-            return False
-
-    def _take(self, package: packages.Package, model: Model) -> None:
-        self.package = package
-        slots = [i for i, n in enumerate(n for n in self.gm.graph.nodes if n.op == "placeholder") if isinstance(n.meta["val"], torch.Tensor)]
-        self.inputs = [(slots.index(i), text(name)) for i, name in model.inputs]
-        self.outputs = [text(name) for name in model.outputs]
-        self.sessions: dict[int, Any] = {}
-        self.shapes: dict[tuple, Any] = {}
+            return None
 
     def fresh(self, tensors: list[torch.Tensor]) -> None:
         """Compiles again where a constant was written to: of several threads that see it one, for which the others wait."""
@@ -364,14 +387,15 @@ class Part:
     def rebuild(self, constants: list[Any]) -> None:
         why = self.build(constants)
         if why:
-            self.package, self.sessions = None, {}
+            self.running = None
             whose = "the changed" if self.builds else "another model's"
             tell(f"mode engine: the package for {whose} weights: {why}; torch runs this part from now on")
 
     def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        if self.package is not None:
+        if self.running is not None:
             self.fresh(tensors)
-        return self.run(tensors) if self.package is not None else self.by_torch(tensors)
+        running = self.running
+        return self.by_torch(tensors) if running is None else running(tensors)
 
     def by_torch(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """The graph itself, where its package was refused. Results have memory of their own, as a package's have."""
@@ -380,26 +404,6 @@ class Part:
             raise RuntimeError("sparta: torch.compile: mode engine: a part without a package has a size that follows from none of its tensors")
         with torch.no_grad():
             return [t.clone(memory_format=torch.contiguous_format) for t in _listed(self.gm(*given))]
-
-    def run(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The package, on these."""
-        used = [(name, tensors[i].contiguous()) for i, name in self.inputs]
-        given = (_NAMED * len(used))(*((name, describe(t)) for name, t in used))
-        key = tuple(t.shape for _, t in used)
-        threads = torch.get_num_threads()
-        if threads not in self.sessions:
-            assert self.package is not None
-            self.sessions[threads] = packages.sessions(self.package, threads)
-        with self.sessions[threads].one() as session:
-            call, handle = session.context.call, session.handle._handle
-            if key not in self.shapes:
-                answers = (_NAMED * len(self.outputs))(*((name, Tensor()) for name in self.outputs))
-                call("sparta_session_types", handle, given, len(given), answers, len(answers))
-                self.shapes[key] = [(tuple(a.tensor.dim[: a.tensor.rank]), DTYPES[a.tensor.dtype]) for a in answers]
-            made = [torch.empty(shape, dtype=dtype) for shape, dtype in self.shapes[key]]
-            answers = (_NAMED * len(made))(*((name, describe(t)) for name, t in zip(self.outputs, made)))
-            call("sparta_session_run_into", handle, given, len(given), answers, len(answers))
-        return made
 
 
 DTYPES = {code: dtype for dtype, code in CODES.items()}
@@ -482,7 +486,7 @@ class Shared:
         why = part.build(constants)
         if not why:
             self.parts[self._key(constants)] = part
-        return why, part.package
+        return why, part.running.package if part.running else None
 
     def _key(self, tensors: list[Any]) -> tuple[int, ...]:
         return tuple([tensors[i].data_ptr() for i in self.fixed])
