@@ -60,8 +60,9 @@ def speed(threads: int) -> tuple[float, float]:
     """Operations and bytes a second of this machine with so many threads of torch: of a dense product, and of a copy of a few MB."""
     if threads in _speeds:
         return _speeds[threads]
-    a, b, out = (torch.ones(256, 256, dtype=torch.float32, device="cpu") for _ in range(3))
-    much, there = (torch.ones(1 << 21, dtype=torch.float32, device="cpu") for _ in range(2))
+    random = torch.Generator().manual_seed(0)  # not the user's
+    a, b, out = (torch.rand(256, 256, generator=random, dtype=torch.float32, device="cpu") for _ in range(3))
+    much, there = (torch.rand(1 << 21, generator=random, dtype=torch.float32, device="cpu") for _ in range(2))
     quiet = Quiet()
     with torch.no_grad():
         product, copy = race([lambda: torch.mm(a, b, out=out), lambda: there.copy_(much)], 0.05, quiet=quiet)
