@@ -243,10 +243,7 @@ INLINE long turned_rows(const sp_multiplying *p, long line, long i, long bound, 
         const long wide = W == 1 ? 1 : p->cols - col < width ? p->cols - col : width;
         float *y = to + col * step;
         for (long k = 0; k < wide; k++, y += step) {
-            vec s0 = lanes_at(y), s1 = s0, s2 = s0, s3 = s0;
-            if (NV > 1) s1 = lanes_at(y + LANES);
-            if (NV > 2) s2 = lanes_at(y + 2 * LANES);
-            if (NV > 3) s3 = lanes_at(y + 3 * LANES);
+            vec s0 = splat(0.f), s1 = s0, s2 = s0, s3 = s0;
             UNROLL for (int r = 0; r < NR; r++)
             {
                 const vec b = splat(v[r * width + k]);
@@ -255,10 +252,10 @@ INLINE long turned_rows(const sp_multiplying *p, long line, long i, long bound, 
                 if (NV > 2) s2 += b * q[r][2];
                 if (NV > 3) s3 += b * q[r][3];
             }
-            put_lanes(y, s0);
-            if (NV > 1) put_lanes(y + LANES, s1);
-            if (NV > 2) put_lanes(y + 2 * LANES, s2);
-            if (NV > 3) put_lanes(y + 3 * LANES, s3);
+            put_lanes(y, lanes_at(y) + s0);
+            if (NV > 1) put_lanes(y + LANES, lanes_at(y + LANES) + s1);
+            if (NV > 2) put_lanes(y + 2 * LANES, lanes_at(y + 2 * LANES) + s2);
+            if (NV > 3) put_lanes(y + 3 * LANES, lanes_at(y + 3 * LANES) + s3);
         }
     }
     return i;
