@@ -76,6 +76,7 @@ sparta_status sp_window_read(sparta_ctx *cx, const sp_attrs *attrs, int n, const
     if (w.group < 1 || w.group > INT32_MAX)
         return sp_fail(cx, SPARTA_E_SHAPE, "group is %lld; it must be from 1 to %d", (long long)w.group,
                        INT32_MAX);
+    w.ceil = w.padding == SP_PAD_GIVEN && sp_attr_int(attrs, "ceil_mode", 0);
     *out = w;
     return SPARTA_OK;
 }
@@ -84,6 +85,12 @@ sparta_status sp_window_read(sparta_ctx *cx, const sp_attrs *attrs, int n, const
 void sp_window_sizes(const sp_window *w, const sparta_tensor *t, int64_t size[D])
 {
     for (int i = 0; i < D; i++) size[i] = i < D - w->n ? 1 : t->dim[t->rank - D + i];
+}
+
+bool sp_window_fits(const sp_window *w, int i, int64_t size)
+{
+    const int64_t beyond = w->ceil ? w->stride[i] - 1 : 0;
+    return sp_window_effective(w, i) - w->before[i] - w->after[i] - beyond <= size;
 }
 
 sparta_status sp_window_place(sparta_ctx *cx, sp_window *w, const int64_t in[D], const int64_t out[D])
@@ -95,7 +102,7 @@ sparta_status sp_window_place(sparta_ctx *cx, sp_window *w, const int64_t in[D],
             w->before[i] = w->padding == SP_PAD_UPPER ? total / 2 : total - total / 2;
             w->after[i] = total - w->before[i];
         }
-        if (size > in[i] + w->before[i] + w->after[i])
+        if (!sp_window_fits(w, i, in[i]))
             return sp_fail(cx, SPARTA_E_SHAPE,
                            "the kernel spans %lld in spatial dim %d, where the padded input has only %lld",
                            (long long)size, i - (D - w->n), (long long)(in[i] + w->before[i] + w->after[i]));

@@ -25,6 +25,7 @@ typedef struct sp_window {
     int64_t before[SP_WINDOW_DIMS], after[SP_WINDOW_DIMS];
     int64_t extra[SP_WINDOW_DIMS]; /* output_padding of ConvTranspose */
     int64_t group;                 /* of a convolution: at least 1 */
+    bool ceil;                     /* of a pool: the last window may end beyond the padding */
 } sp_window;
 
 /* The attributes for n spatial dims, all checked: sizes of at least 1, pads of at least 0. The kernel is that of the
@@ -37,6 +38,8 @@ static inline int64_t sp_window_effective(const sp_window *w, int i)
 }
 /* The spatial dims of t as three. */
 void sp_window_sizes(const sp_window *w, const sparta_tensor *t, int64_t size[SP_WINDOW_DIMS]);
+/* Does at least one window stand in an input of that size and its padding? */
+bool sp_window_fits(const sp_window *w, int i, int64_t size);
 /* The padding that SAME means for these sizes; E_SHAPE when a kernel is larger than the padded input. */
 sparta_status sp_window_place(sparta_ctx *cx, sp_window *w, const int64_t in[SP_WINDOW_DIMS],
                               const int64_t out[SP_WINDOW_DIMS]) SP_MUST;

@@ -44,7 +44,7 @@ sparta_status sp_ops_slide(const sp_graph *g, const sp_node *n, const sp_window 
         const sp_expr *in = x->dim[x->rank - D + i];
         int64_t size;
         if (w->padding != SP_PAD_UPPER && w->padding != SP_PAD_LOWER && sp_expr_is_const(in, &size) &&
-            sp_window_effective(w, i) - w->before[i] - w->after[i] > size)
+            !sp_window_fits(w, i, size))
             return sp_ops_fail(g, n, SPARTA_E_SHAPE,
                                "the kernel spans %lld in spatial dim %d, where the input has only %lld, "
                                "and pads of %lld and %lld",

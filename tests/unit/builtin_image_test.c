@@ -247,6 +247,13 @@ static void test_pools(void **state)
                           F32(y, 1, 1, 3), F32(x, 1, 1, 7)),
                      SPARTA_OK);
     same(y, (float[]){2.f / 3, 5.f / 3, 7}, 3);
+    /* a first window that the input does not fill: as many places as there are */
+    const sp_attrs *long_one = ATTRS(INTS("kernel_shape", 3), INTS("strides", 2), INT("ceil_mode", 1));
+    assert_int_equal(CALL(AveragePool, long_one, F32(y, 1, 1, 1), F32(x, 1, 1, 2)), SPARTA_OK);
+    same(y, (float[]){-0.5f}, 1);
+    assert_int_equal(CALL(MaxPool, long_one, F32(y, 1, 1, 1), F32(x, 1, 1, 2)), SPARTA_OK);
+    same(y, (float[]){1}, 1);
+    assert_int_equal(CALL(MaxPool, long_one, F32(y, 1, 1, 1), F32(x, 1, 1, 1)), SPARTA_E_SHAPE);
     assert_int_equal(
         CALL(LpPool, ATTRS(INTS("kernel_shape", 2), INT("p", 1)), F32(y, 1, 1, 6), F32(x, 1, 1, 7)),
         SPARTA_OK);

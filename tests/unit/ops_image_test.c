@@ -65,6 +65,8 @@ static void test_windows(void **state)
     /* a last window that would begin in the padding behind is none */
     expect_dims("AveragePool(image) {kernel_shape=[3,3], strides=[3,3], pads=[0,0,2,2], ceil_mode=1}",
                 "[2,6,4,3]");
+    /* one that is longer than the input ends beyond it, as the last may */
+    expect_dims("MaxPool(image) {kernel_shape=[11,3], strides=[2,1], ceil_mode=1}", "[2,6,1,7]");
     expect_dims("LpPool(image) {kernel_shape=[3,3], auto_pad=\"SAME_LOWER\", strides=[4,4], p=3}",
                 "[2,6,3,3]");
     expect_dims("GlobalAveragePool(x)", "[batch,6,1,1]");
@@ -140,6 +142,9 @@ static void test_hostile_others(void **state)
     refuse("MaxPool(image) {kernel_shape=[3]}", SPARTA_E_SHAPE, "kernel_shape has 1");
     refuse("MaxPool(image) {kernel_shape=[3,0]}", SPARTA_E_SHAPE, "kernel_shape[1] is 0");
     refuse("MaxPool(image) {kernel_shape=[11,3]}", SPARTA_E_SHAPE, "the kernel spans 11");
+    refuse("MaxPool(image) {kernel_shape=[12,3], strides=[2,1], ceil_mode=1}", SPARTA_E_SHAPE,
+           "the kernel spans 12");
+    refuse("MaxPool(image) {kernel_shape=[11,3], strides=[2,1]}", SPARTA_E_SHAPE, "the kernel spans 11");
     refuse("MaxPool(image) {kernel_shape=[2,2], pads=[2,0,0,0]}", SPARTA_E_SHAPE, "smaller");
     refuse("MaxPool(ints) {kernel_shape=[2]}", SPARTA_E_DTYPE, "i32");
     refuse("LpPool(image) {kernel_shape=[2,2], p=0}", SPARTA_E_SHAPE, "p is 0");
