@@ -361,9 +361,9 @@ class Maker:
         else:
             self.node(kind, [v], [b, c, h - 1, w - 1], flat=v.flat, kernel_shape=[2, 2])
 
-    def head(self):
+    def head(self, v=None):
         """What ends a recogniser or a language model: items of an image's width or tokens, thousands of classes, Softmax."""
-        v, classes = self.value(least=2), self.pick([1030, 1300, 2100, 6000])
+        v, classes = v or self.value(least=2), self.pick([1030, 1300, 2100, 6000])
         if v is None:
             return
         if v.rank == 4 and not any(isinstance(d, str) for d in v.dims[1:]):
@@ -389,6 +389,9 @@ class Maker:
             self.values = [v for v in self.values if self.elements(v.dims) <= 1 << 20]
         if self.chance(0.1):
             self.head()
+        return self.outputs()
+
+    def outputs(self):
         made = {o for n in self.nodes for o in n.output}
         if not any(v.name in made for v in self.values):
             v = self.value()
@@ -400,11 +403,14 @@ class Maker:
         return chosen + [extra] * (extra not in chosen and self.chance(0.2))
 
 
-def random_model(seed):
-    m = Maker(seed)
+def model_of(m):
     outputs = m.make()
     info = lambda v, kind: helper.make_tensor_value_info(v.name, kind, v.dims)
     graph = helper.make_graph(m.nodes, "random", [info(v, TensorProto.INT64 if rows else TensorProto.FLOAT) for v, rows in m.inputs],
                               [helper.make_tensor_value_info(v.name, TensorProto.FLOAT, [None] * v.rank) for v in outputs], m.constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     return model, [m.feed(0), m.feed(1)]
+
+
+def random_model(seed):
+    return model_of(Maker(seed))

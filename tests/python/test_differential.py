@@ -1,4 +1,4 @@
-"""Random models (random_models.py) against onnxruntime: each is compiled, written, opened and run at two sets of sizes.
+"""Random models (random_models.py, and one in eight random_images.py) against onnxruntime: each is compiled, written, opened and run at two sets of sizes.
 
     TEST_SEED=7 SPARTA_MODELS=300 .venv/bin/python tests/python/test_differential.py      what make test does, with today's date as the seed
     .venv/bin/python tests/python/test_differential.py 7000017                              one model again
@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 
 from common import ROOT, Failed, Tests, must, need, open_double, open_onnxruntime, run_double, run_onnxruntime
+from random_images import random_image
 from random_models import random_model
 from today import ALL, SEED
 
@@ -33,6 +34,11 @@ REFUSED = "differs from the reference"  # by compile's own check
 
 
 # ---------------------------------------------------------------- one model
+def draw(seed):
+    """Of the images, too, some are timed."""
+    return random_image(seed) if seed % 8 == 2 else random_model(seed)
+
+
 def off(a, b):
     """The largest difference as a share of b's largest number."""
     if a.shape != b.shape:
@@ -71,7 +77,7 @@ def compile_timed(path, package, threads):
 
 def attempt(folder, seed):
     """What to say of a model that is right."""
-    model, feeds = random_model(seed)
+    model, feeds = draw(seed)
     path, package = os.path.join(folder, "m.onnx"), os.path.join(folder, "m.sparta")
     onnx.save(model, path)
     session = open_onnxruntime(path)
@@ -95,7 +101,7 @@ def attempt(folder, seed):
 
 def keep(seed):
     os.makedirs(KEPT, exist_ok=True)
-    model, feeds = random_model(seed)
+    model, feeds = draw(seed)
     onnx.save(model, os.path.join(KEPT, f"{seed}.onnx"))
     for i, feed in enumerate(feeds):
         np.savez(os.path.join(KEPT, f"{seed}-{i}.npz"), **feed)
