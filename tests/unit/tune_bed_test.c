@@ -120,6 +120,51 @@ static void small_faults_are_wrong(void **state)
     assert_true(faults >= 20); /* refused */
 }
 
+static int64_t token; /* that a faulty kernel spoils */
+static const sp_operand *result;
+
+/* Once: a kernel goes panel by panel, and each has its call. */
+static void off_in_a_token(const void *args)
+{
+    right_one(args);
+    float *y = sp_layout_has_lanes(result->layout)
+                   ? (float *)sp_lane_at(&result->lanes, SPARTA_F32, result->at, token, 0)
+                   : (float *)result->tensor.data + token * 12;
+    *y = NAN;
+}
+
+/* Whichever of 130 tokens a kernel has wrong, it is out: the reference computes four of them. */
+static void faults_in_any_token_are_wrong(void **state)
+{
+    (void)state;
+    sp_task task;
+    bed *b = product(&task);
+    sp_bed *on;
+    int faults = 0;
+    const sp_bed_request r = {.task = &task, .tokens = 130, .seed = 3};
+    assert_int_equal(sp_bed_create(cx, &r, &on), SPARTA_OK);
+    for (int i = 0; i < sp_implement_count(); i++) {
+        sp_contender c = {.im = sp_implement_row(i)};
+        if (!sp_implement_point(c.im, 0, &task) || !sp_implement_matches(c.im, &task)) continue;
+        memcpy(c.point, task.point, sizeof c.point);
+        assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
+        assert_true(c.found.ok);
+        right_one = c.call.entry;
+        result = &c.call.job.out[0];
+        for (token = 0; c.im->kernel && right_one && token < 130; token++, faults++) {
+            c.call.entry = off_in_a_token;
+            assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
+            if (c.found.ok) fail_msg("%s: token %d is wrong, and it passes", c.im->name, (int)token);
+            c.call.entry = right_one;
+        }
+        sp_bed_drop(on, &c);
+    }
+    sp_bed_free(on);
+    sp_implement_task_free(cx, &task);
+    bed_free(b);
+    assert_true(faults >= 2 * 130);
+}
+
 static char *victim;
 static int64_t where; /* the byte that is written, from its begin */
 static char written;  /* another than is there */
@@ -494,6 +539,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(unwritten_outputs_are_wrong),
                                        cmocka_unit_test(small_faults_are_wrong),
+                                       cmocka_unit_test(faults_in_any_token_are_wrong),
                                        cmocka_unit_test(who_leaves_operands_is_out),
                                        cmocka_unit_test(many_race),
                                        cmocka_unit_test_teardown(waiting_decides_no_race, real_clocks),
