@@ -1,5 +1,7 @@
 """Quantised models as onnxruntime's quantiser writes them (QDQ): they compile, and packages, references and onnxruntime agree but for
-rounding flips, which are counted and lie where they may; a model with other weights does not."""
+rounding flips, which are counted and lie where they may; a model with other weights does not.
+
+    TEST_ALL=1 SPARTA=$PWD/build/release/sparta .venv/bin/python tests/python/test_quantised.py layers      the flips of models of 6 layers, which docs/checking.md tells of"""
 
 import json
 import logging
@@ -11,10 +13,13 @@ import onnx
 from onnx import numpy_helper
 
 from common import Tests, must, need, open_onnxruntime, run_onnxruntime, run_sparta, sparta
-from today import SEED
+from today import ALL, SEED, turn
 
 SIZES = ["layers=2", "hidden=64", "heads=4", "ffn=128", "vocab=60", "positions=40"]
 MODELS = ["bert-mini", "gpt2-small"]
+LARGE = {"bert-mini": ["layers=6", "hidden=384", "heads=12", "ffn=1536", "vocab=2000", "positions=64"],  # as MiniLM, with fewer words
+         "gpt2-small": ["layers=6", "vocab=2000", "positions=64"]}
+LONG = 1200  # seconds of each processor that a large one may take
 
 
 def feeds(path, batch, sequence, seed):
@@ -27,7 +32,7 @@ def feeds(path, batch, sequence, seed):
     return made
 
 
-def quantise(tests, name, per_channel):
+def quantise(tests, name, per_channel, sizes=SIZES):
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
     class Reader(CalibrationDataReader):
@@ -39,7 +44,7 @@ def quantise(tests, name, per_channel):
 
     plain = os.path.join(tests.work, name + ".onnx")
     path = os.path.join(tests.work, f"{name}-{'channels' if per_channel else 'tensor'}.onnx")
-    must("zoo", name, *[w for s in SIZES for w in ("--dim", s)], "-o", plain, "--seed", 5)
+    must("zoo", name, *[w for s in sizes for w in ("--dim", s)], "-o", plain, "--seed", 5)
     quantize_static(plain, path, Reader(), quant_format=QuantFormat.QDQ, activation_type=QuantType.QUInt8,
                     weight_type=QuantType.QInt8, per_channel=per_channel)
     return path
@@ -89,7 +94,7 @@ def flips_alone(tests, path, given):
     makes of what it reads exactly what it should. So the steps that flip are within rounding of a border, and they explain all that differs."""
     quantisers, shown, cut = with_steps(path)
     package = shown.replace(".onnx", ".sparta")
-    must("compile", shown, "-o", package, "--no-measure", "--quiet")
+    must("compile", shown, "-o", package, "--no-measure", "--quiet", timeout=LONG)
     ours = run_sparta(package, given, os.path.join(tests.work, "shown"))
     plain = open_onnxruntime(path, optimised=False)
     named = {name: value for name, value in run_onnxruntime(open_onnxruntime(shown, optimised=False), given).items()}
@@ -116,12 +121,12 @@ def as_file(name):
     return name.replace("/", "_")
 
 
-def agrees(tests, name, per_channel):
+def agrees(tests, name, per_channel, measured):
     path = quantise(tests, name, per_channel)
     package = path.replace(".onnx", ".sparta")
     floats, numbers = (json.loads(must("inspect", p, "--json").out)["parameters"] for p in (os.path.join(tests.work, name + ".onnx"), path))
     need(floats <= numbers <= 1.1 * floats, f"{numbers} parameters, and {floats} before it was quantised")
-    must("compile", path, "-o", package, "--no-measure")
+    must("compile", path, "-o", package, *(["--db", os.path.join(tests.work, "times.db")] if measured else ["--no-measure"]))
     for seed in range(2):
         must("verify", package, "--against", path, "--seed", seed)
     given = feeds(path, 3, 21, 9)
@@ -133,13 +138,20 @@ def agrees(tests, name, per_channel):
     return f"cosine {worst:.6f} with onnxruntime; {flips_alone(tests, path, feeds(path, 8, 33, SEED))}"
 
 
+def flips_of_large(tests, name):
+    path = quantise(tests, name, False, LARGE[name])
+    return flips_alone(tests, path, feeds(path, 8, 33, SEED))
+
+
 def main():
     logging.disable(logging.WARNING)
     tests = Tests()
     os.environ["XDG_CACHE_HOME"] = os.path.join(tests.work, "cache")
-    for name in MODELS:
-        for per_channel in (False, True):
-            tests.check(f"{name} by {'channel' if per_channel else 'tensor'}", agrees, tests, name, per_channel)
+    for i, (name, per_channel) in enumerate((name, per_channel) for name in MODELS for per_channel in (False, True)):
+        measured = turn(i, 4)
+        tests.check(f"{name} by {'channel' if per_channel else 'tensor'}{', measured' if measured else ''}", agrees, tests, name, per_channel, measured)
+    for name in LARGE if ALL else []:
+        tests.check(f"{name} of 6 layers", flips_of_large, tests, name)
     return tests.finish()
 
 
