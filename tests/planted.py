@@ -3,7 +3,8 @@
     products(program, model, folder)     C kernels of a user's for each product: right but for the largest number, its row, its token, or all of them
     generated(program, model, folder)    every kernel that sparta writes, by a C compiler that multiplies what they store
 
-Both return how many faults were refused by name. What is said of a compile is cut at 8 KB, so that a large model needs few kernels at a time."""
+Both return how many faults were refused by name. What a compile says has little room:
+a large model needs few kernels at a time."""
 
 import itertools
 import json
