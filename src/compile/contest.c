@@ -131,6 +131,7 @@ static sparta_status time_now(contest *x, entrant *e)
     if (!e->c.im->kernel) return measure_builtin(x, e);
     if (generated(e->c.im) && !e->c.object) return SPARTA_OK; /* no code, and nothing else */
     SP_TRY(check(x, e));
+    e->us = 0; /* what was remembered of it is not believed */
     if (e->c.found.ok) {
         SP_TRY(take_time(x, &e->c));
         settle_time(x, e);

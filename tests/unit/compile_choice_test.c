@@ -161,6 +161,25 @@ static void remembered_rows_are_checked(void **state)
     }
 }
 
+/* A remembered time that cannot be is taken anew, and the answer looked at: who is wrong is out, however fast it is. */
+static void doubted_rows_are_checked(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {"strip4", "quads", "dense4"};
+    const char *db = fresh_db(), *text = LAYER("w|4x1:0.8");
+    for (size_t i = 0; i < SP_COUNT(rows); i++) remember(db, text, rows[i], 1e5);
+    sp_graph *g = graph(text);
+    const sparta_tensor *w = sp_graph_find(g, "w")->constant;
+    for (int64_t i = 0; i < sparta_tensor_elements(w); i++)
+        ((float *)w->data)[i] = (float)(((float *)w->data)[i] * 6e38);
+    sp_compile_request request = measured(db);
+    request.no_verify = true;
+    sparta_package *p = compile_in(cx, g, request);
+    assert_null(sp_attr_find(&node_named(p, "y")->attrs, "kernel"));
+    mentions(said_of(node_named(p, "y"), "reason"), "every kernel disagreed", __FILE__, __LINE__);
+    sparta_package_close(p);
+}
+
 /* Nearly dense: whoever wins, the numbers say so. */
 static void nearly_dense(void **state)
 {
@@ -512,6 +531,7 @@ int main(void)
         cmocka_unit_test(sparse_wins),
         cmocka_unit_test(edited_kernels_are_timed_anew),
         cmocka_unit_test(remembered_rows_are_checked),
+        cmocka_unit_test(doubted_rows_are_checked),
         cmocka_unit_test(nearly_dense),
         cmocka_unit_test(sparse_must_win_clearly),
         cmocka_unit_test(a_few_zeros_are_none),
