@@ -641,6 +641,31 @@ def engine_refused_later():
     need(len(told) == 1 and "differs from torch's" in told[0] and [part.running for part in parts()] == [None], told)
 
 
+def engine_fails_later():
+    """Where changed weights cannot be compiled, the package of the old ones is gone before they count as seen: no thread meets it between."""
+    layers, name, held = Others(torch.relu).eval(), "aten.relu.default", []
+    right, hold, x = translate._ROWS[name], engine.Part._hold, torch.randn(3, 8)
+    fast = compiled(layers, ENGINE)
+
+    def breaks(w, x):
+        raise translate.Unknown("not any more")
+
+    def watched(part, *given):
+        held.append(part.running)
+        hold(part, *given)
+
+    with torch.no_grad(), warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        same(fast(x), layers(x))
+        translate._ROWS[name], engine.Part._hold = breaks, watched
+        try:
+            layers.layer.weight.mul_(2)
+            same(fast(x), layers(x))
+        finally:
+            translate._ROWS[name], engine.Part._hold = right, hold
+    need(held == [None] and any("not any more" in str(w.message) for w in heard), f"{held}: {[str(w.message) for w in heard]}")
+
+
 def engine_forgives():
     """What is not a sum is not forgiven for a huge operand, and options say how far is near."""
     x, name = torch.randn(3, 8), "aten.clamp.default"
@@ -833,6 +858,7 @@ for name, function in {
     "engine: rows that differ from ONNX": engine_rows,
     "engine: rows that are wrong": engine_wrong_rows,
     "engine: packages that are refused later": engine_refused_later,
+    "engine: changed weights that cannot be compiled": engine_fails_later,
     "engine: what is near": engine_forgives,
     "engine: open sizes that are equal": engine_equal_sizes,
     "engine: writes in place": engine_in_place,

@@ -323,10 +323,11 @@ class Part:
 
     def _build(self) -> tuple[str, set[int]]:
         """Why there is no package, and the addresses that it reads its constants from."""
-        where, external = "", set()
+        where, why, external = "", "", set()
+        running: Running | None = None
         try:
             here = "" if self.builds else place(self)  # weights that change would fill a disk
-            why, running = "", self._found(here)
+            running = self._found(here)
             if running is None:
                 with tempfile.TemporaryDirectory(prefix="sparta-") as folder:
                     where = folder + "/model.onnx: "
@@ -340,11 +341,11 @@ class Part:
                 why = differs(self, running, question)
                 if why:
                     drop(here)
-            self.running = None if why else running
         except (Unknown, Error) as error:
             why = str(error).removeprefix(where)
         except Exception as error:  # of a graph that nobody thought of: torch runs it
             why = f"{type(error).__name__}: {error}"
+        self.running = None if why else running  # before the weights count as seen: a thread would meet the package of the old ones
         return why, external
 
     def _hold(self, seen: list[Any], external: set[int]) -> None:
@@ -387,7 +388,6 @@ class Part:
     def rebuild(self, constants: list[Any]) -> None:
         why = self.build(constants)
         if why:
-            self.running = None
             whose = "the changed" if self.builds else "another model's"
             tell(f"mode engine: the package for {whose} weights: {why}; torch runs this part from now on")
 
