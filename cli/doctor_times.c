@@ -188,11 +188,15 @@ sparta_status cli_doctor_times(cli *c)
 {
     memory m = {.c = c, .glob = cli_text(c, CLI_FORGET, NULL)};
     if (m.glob && !strcmp(m.glob, "default")) m.glob = NULL;
-    SP_TRY(find_files(&m));
+    sparta_status status = find_files(&m);
+    if (status) {
+        sp_tune_close(m.db);
+        return status;
+    }
     cli_json j = cli_json_begin(c, "doctor");
     cli_json_text(&j, "database", *m.file ? m.file : NULL);
     cli_json_text(&j, "torch_times", *m.torch ? m.torch : NULL);
-    sparta_status status = cli_has(c, CLI_FORGET) ? forget(&m, &j) : SPARTA_OK;
+    if (cli_has(c, CLI_FORGET)) status = forget(&m, &j);
     if (status == SPARTA_OK && cli_has(c, CLI_TIMES)) status = list(&m, &j);
     sp_tune_close(m.db);
     cli_json_end(c, &j);

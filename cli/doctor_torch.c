@@ -55,7 +55,7 @@ sparta_status cli_torch_times_read(cli *c, const char *path, const json_value **
     if (!status) status = sp_json_tree(c->arena, bytes, n, &file);
     sp_free(c->cx, bytes);
     if (!status) status = check(c->cx, file);
-    if (status == SPARTA_E_CANCELLED) return status;
+    if (status == SPARTA_E_CANCELLED || status == SPARTA_E_MEMORY) return status; /* no word about the file */
     if (status)
         sp_note(c->cx,
                 "doctor: %s: no time in it is believed, shown, or forgotten by its name: %s; PyTorch writes "
@@ -105,18 +105,18 @@ static const char *doubt(const char *key, const char *here, bool disturbed, doub
 
 static void show(cli *c, cli_rows *r, const json_value *row, const char *here)
 {
-    double at = 0, us = 0;
-    bool known = sp_json_double(sp_json_get(row, "at"), &at);
+    double at = 0, us = 0; /* check() saw that these are numbers */
+    (void)sp_json_double(sp_json_get(row, "at"), &at);
     const char *end = strstr(row->key, MACHINE);
     const char *task = sp_arena_bytes(c->arena, row->key, end ? (size_t)(end - row->key) : strlen(row->key));
     const char *why = doubt(row->key, here, sp_json_get(row, "disturbed")->yes, at);
     for (const json_value *way = sp_json_first(sp_json_get(row, "ways")); way; way = way->next) {
-        known = sp_json_double(way, &us) && known;
+        (void)sp_json_double(way, &us);
         cli_rows_next(r);
         cli_rows_text(r, "task", task ? task : "");
         cli_rows_text(r, "implement", "torch");
         cli_rows_text(r, "point", way->key);
-        cli_rows_real(r, "us", 1, known ? us : NAN);
+        cli_rows_real(r, "us", 1, us);
         cli_rows_real(r, "spread", 2, NAN);
         cli_rows_real(r, "measured", 0, NAN);
         cli_rows_real(r, "age_days", 1, ((double)sp_tune_now() - at * 1e3) / 86400e3);
