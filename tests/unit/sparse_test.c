@@ -3,8 +3,8 @@
 #include "sparse_bed.h"
 #include "device/device.h"
 
-static const int64_t blocks[][2] = {{1, 1}, {2, 1},  {4, 1},  {8, 8},  {16, 16}, {32, 32}, {64, 64},
-                                    {3, 5}, {1, 16}, {16, 1}, {5, 48}, {7, 1},   {4, 4},   {1, 130}};
+static const int64_t blocks[][2] = {{1, 1},  {2, 1},  {4, 1},  {8, 8}, {16, 16}, {32, 32}, {64, 64}, {3, 5},
+                                    {1, 16}, {16, 1}, {5, 48}, {7, 1}, {4, 4},   {1, 130}, {5, 400}};
 static const sparta_dtype types[] = {SPARTA_F32, SPARTA_F16, SPARTA_BF16, SPARTA_F64};
 static const char *const epilogues[] = {
     NULL,      "",          "bias",     "bias relu",      "add", "bias gelu add", "bias add relu", "tanh",
