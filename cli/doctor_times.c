@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 enum { PATH_SIZE = 4096 };
-#define TUNED "gpu" /* tasks of points that were searched for begin so */
+#define MACHINE " cpu=" /* a key from here on: versions and machine */
+#define TUNED   "gpu"   /* tasks of points that were searched for begin so */
 
 typedef struct memory {
     cli *c;
@@ -55,7 +56,7 @@ static const char *doubt(const char *key, const sp_trial *t)
 /* A key without the words that tell machine and version. */
 static const char *task_of(memory *m, const char *key)
 {
-    const char *end = strstr(key, " cpu=");
+    const char *end = strstr(key, MACHINE);
     const char *s = sp_arena_printf(m->c->arena, "%.*s", end ? (int)(end - key) : (int)strlen(key), key);
     return s ? s : "";
 }
@@ -81,13 +82,20 @@ static bool show(void *arg, const char *key, const sp_trial *t)
 
 /* ------------------------------------------------------------------ which are forgotten */
 
+bool cli_names_task(const char *glob, const char *key, const char *machine)
+{
+    char shown[PATH_SIZE];
+    return sp_glob(glob, key) ||
+           (snprintf(shown, sizeof shown, "%s%s*", glob, machine) < PATH_SIZE && sp_glob(shown, key));
+}
+
 static bool named(void *arg, const char *key, const sp_trial *t)
 {
     const memory *m = arg;
     const size_t n = strlen(TUNED);
     const bool tuned = !strncmp(key, TUNED " ", n + 1);
     if (tuned && !(m->glob && !strncmp(m->glob, TUNED, n))) return false;
-    return !m->glob || sp_glob(m->glob, key) || sp_glob(m->glob, t->implement);
+    return !m->glob || cli_names_task(m->glob, key, MACHINE) || sp_glob(m->glob, t->implement);
 }
 
 static bool count(void *arg, const char *key, const sp_trial *t)
@@ -132,7 +140,7 @@ static sparta_status forget(memory *m, cli_json *j)
     m->n = yes ? m->n + m->n_torch : 0;
     cli_json_int(j, "forgotten", m->n);
     cli_json_bool(j, "torch_times_forgotten", torch);
-    cli_say(c, "%d times forgotten%s%s\n", m->n,
+    cli_say(c, "%d time%s forgotten%s%s\n", m->n, m->n == 1 ? "" : "s",
             !torch    ? ""
             : m->glob ? ", also in "
                       : ", and the file ",

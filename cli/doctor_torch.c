@@ -136,7 +136,8 @@ void cli_torch_times_show(cli *c, cli_rows *r, const json_value *file)
 
 static bool named(const char *glob, const json_value *row, const json_value *way)
 {
-    return !glob || sp_glob(glob, row->key) || sp_glob(glob, "torch") || sp_glob(glob, way->key);
+    return !glob || cli_names_task(glob, row->key, MACHINE) || sp_glob(glob, "torch") ||
+           sp_glob(glob, way->key);
 }
 
 static int left_of(const json_value *row, const char *glob)

@@ -48,6 +48,8 @@ sparta_status cli_kernel_pack(cli *c) SP_MUST; /* sparta kernel pack (kernel_pac
 sparta_status cli_gpu_request(cli *c, int gpu, sp_gpu_bench_request *q) SP_MUST;
 
 sparta_status cli_doctor_times(cli *c) SP_MUST; /* doctor --times, --forget (doctor_times.c) */
+/* Does a glob of --forget name a task: its key, or what is shown of it, which ends before the words of the machine? */
+bool cli_names_task(const char *glob, const char *key, const char *machine);
 /* Times of layers in PyTorch (doctor_torch.c): the file, in the arena, NULL where it is none to go by, which a note says; a row for each way;
  * how many of them a glob names (NULL: all); those go, without a glob the file. */
 sparta_status cli_torch_times_read(cli *c, const char *path, const json_value **out) SP_MUST;

@@ -586,6 +586,8 @@ run 0 "times of a model" compile mlp.onnx --db t.db -o t.sparta
 run 0 "doctor --times" doctor --times --db t.db; has out "dense4" "names implements"; hasnt out "sparta=" "and no machine"
 run 0 "doctor --times --json" doctor --times --db t.db --json
 json "d['schema'] == 'sparta.doctor/1' and d['times'] and all(t['us'] > 0 and t['spread'] >= 0 and t['measured'] >= 1 and 0 <= t['age_days'] < 1 and t['doubt'] is None for t in d['times'])" "doctor --times --json has its fields"
+cp t.db shown.db; run 0 "doctor --times of tasks" doctor --times --json --db shown.db; task=$(python3 -c "import json; print(json.load(open('out'))['times'][0]['task'])")
+run 0 "doctor --forget of a task as it is shown" doctor --forget "$task" --yes --db shown.db; hasnt out "0 times forgotten" "it goes"; rm shown.db*
 run 0 "doctor --forget of nothing" doctor --forget "*no such layer*" --db t.db; has out "0 times forgotten" "what a glob does not name stays"
 run 2 "doctor --forget" doctor --forget --db t.db; complains "doctor --forget"; has err "add --yes" "asks first, on a terminal"
 run 0 "doctor --forget GLOB" doctor --forget dense4 --yes --times --db t.db --json
@@ -631,9 +633,9 @@ export SPARTA_TRUST=all
 timed "\"at\": $now.25, \"disturbed\": false"; chmod 600 $torch
 run 2 "doctor --forget of PyTorch" doctor --forget "linear 8x8*"; complains "doctor --forget of PyTorch"; has err "and 1 of " "says how many"
 run 0 "doctor --forget of another layer" doctor --forget "linear 9x9*" --yes; has out "0 times forgotten" "nothing goes"; has $torch "3e1" "the file stays as it was"
-run 0 "doctor --forget of a layer of PyTorch" doctor --forget "linear 8x8*" --yes --times --json
+run 0 "doctor --forget of a layer of PyTorch" doctor --forget "linear 8x8, 1x1" --yes --times --json
 json "d['forgotten'] == 1 and d['torch_times_forgotten'] and [round(t['us'], 3) for t in d['times'] if t['implement'] == 'torch'] == [91.123, 30]" "the others stay"
-run 0 "doctor --forget of a way" doctor --forget "4x?" --yes; has out "1 times forgotten, also in " "it goes"; has $torch '"dense": 91.123456789012' "the others stay as they were"; hasnt $torch '"4x1":' "and it is not there"
+run 0 "doctor --forget of a way" doctor --forget "4x?" --yes; has out "1 time forgotten, also in " "it goes"; has $torch '"dense": 91.123456789012' "the others stay as they were"; hasnt $torch '"4x1":' "and it is not there"
 has $torch '"disturbed": false' "what else was said of it stays"; has $torch "\"at\": $now.25" "and when it was"
 if [ "$(stat -c %a $torch)" = 600 ] && [ "$(ls -A cache/sparta | grep -c 'torch-times\|tmp')" = 1 ]; then good "doctor --forget leaves the mode, and no other file"; else bad "doctor --forget leaves the mode, and no other file"; fi
 run 0 "doctor --forget torch" doctor --forget torch --yes; hasnt $torch linear "all of PyTorch go"
