@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Do compile and build_ choose beside a busy loop on every core what they choose on a quiet machine?
 
-    .venv-torch/bin/python tools/bench_busy.py [--layers 20] [--threads 1] [--anyway] [--write docs/times.md]
+    .venv-torch/bin/python tools/bench_busy.py [--layers 20] [--threads 1,2] [--anyway] [--write docs/times.md]
 
 Twenty linear layers, each of a shape of its own, dense to 95 % zeros. They are compiled and tuned three times with nothing remembered: twice on the
 quiet machine, once beside a loop on every core. For each layer the way that a run chose is looked up in the times of the first quiet run: "within
@@ -10,10 +10,12 @@ unless --anyway says so, which the table then says too.
 """
 
 import argparse
+import datetime
 import multiprocessing
 import os
 import re
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,7 +26,7 @@ import torch
 from torch import nn
 
 import sparta
-from sparta import _quiet, tuning
+from sparta import _quiet, _times, tuning
 
 PATTERNS = ("4x1:0.95", "1x1:0.9", "4x1:0.6", "1x1:0.5", "1x1:0.1")
 TOKENS, CLOSE = 128, 1.05
@@ -94,31 +96,38 @@ def measure(what, run, model, inputs, folder):
     again = close(run(model, inputs, os.path.join(folder, f"{what}2.db"))[0], quiet, times)
     with Loops():
         beside = close(run(model, inputs, os.path.join(folder, f"{what}3.db"))[0], quiet, times)
-    return f"| {what} | {len(quiet)} | {again} | {beside} |"
+    return f"| {what} | {torch.get_num_threads()} | {len(quiet)} | {again} | {beside} |"
+
+
+def where():
+    """On what it was measured, and when."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    return f"{datetime.date.today()}, commit {commit}; {_times.machine()}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--layers", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=1, help="of torch")
+    parser.add_argument("--threads", default="1,2", help="of torch, which times the ways of build_; compile times on one in any case")
     parser.add_argument("--anyway", action="store_true", help="measure although the machine is busy")
     parser.add_argument("--write", help="the page whose table between <!-- busy --> marks is replaced")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    threads = [int(n) for n in options.threads.split(",")]
     torch.manual_seed(0)
     quiet = _quiet.Quiet()
     time.sleep(1)
     others = quiet.others()
     if others > _quiet.OTHERS * (os.cpu_count() or 1) and not options.anyway:
         sys.exit(f"bench_busy: other programs use {others:.1f} processors; nothing was measured. Close them, or say --anyway")
-    lines = [f"{os.cpu_count()} cores, torch on {options.threads} thread(s); others used {others:.1f} processors at the beginning.", ""]
-    lines += ["| choices of | layers | within 5 %, a second quiet run | within 5 %, beside a loop on every core |", "|---|---:|---:|---:|"]
+    lines = [f"{where()}. Others used {others:.1f} processors at the beginning.", ""]
+    lines += ["| choices of | threads | layers | within 5 %, a second quiet run | within 5 %, beside a loop on every core |", "|---|---:|---:|---:|---:|"]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder
         model = Layers(options.layers).eval()
         sparta.sparsify_(model, {f"each.{i}": PATTERNS[i % len(PATTERNS)] for i in range(options.layers)})
         inputs = tuple(torch.randn(TOKENS, layer.in_features) for layer in model.each)
-        for what, run in (("compile", compiled), ("build_", tuned)):
+        for what, run, n in (("compile", compiled, 1), *(("build_", tuned, n) for n in threads)):
+            torch.set_num_threads(n)
             lines.append(measure(what, run, model, inputs, folder))
             print(lines[-1], flush=True)
     table = "\n".join(lines)
