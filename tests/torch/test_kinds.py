@@ -245,11 +245,33 @@ def modules(make):
 
 
 def compiled(make):
-    """By the engine; the default mode is Inductor's, which reads a negative bit with the other sign without us too."""
+    """By both modes. Inductor alone reads a negative bit with the other sign."""
+    for mode in ("engine", "rewrite"):
+        torch._dynamo.reset()
+        model = torch.compile(Eight().eval(), backend="sparta", options={"mode": mode})
+        with torch.no_grad():
+            need(torch.allclose(model(make(X)), torch.nn.functional.linear(plain(make(X)), A)), mode)
+            need(torch.allclose(model(X), torch.nn.functional.linear(X, A)), f"{mode}, and then as it is")
+
+
+def written_in_place():
+    """A negative input that the graph writes to has the new values, and the gradient of one has its sign."""
+
+    def add(c, x):
+        c.add_(1)
+        return c * 2 + x
+
+    for mode in ("engine", "rewrite"):
+        for name in ("negative", "negative view", "negative, turned"):
+            torch._dynamo.reset()
+            ours, theirs = RIGHT[name](X), RIGHT[name](X)
+            got, want = torch.compile(add, backend="sparta", options={"mode": mode})(ours, X), add(theirs, X)
+            need(torch.equal(got, want) and torch.equal(ours, theirs), f"{mode}, {name}")
     torch._dynamo.reset()
-    model = torch.compile(Eight().eval(), backend="sparta", mode="engine")
-    with torch.no_grad():
-        need(torch.allclose(model(make(X)), torch.nn.functional.linear(plain(make(X)), A)), "off")
+    x = X.to(torch.complex64).requires_grad_()
+    of = lambda run: torch.autograd.grad(run(x.conj().imag, X).sum(), x)[0]
+    f = lambda a, b: a * a * b
+    need(torch.equal(of(torch.compile(f, backend="sparta")), of(f)), "gradient")
 
 
 # ---------------------------------------------------------------- out=
@@ -368,8 +390,9 @@ if __name__ == "__main__":
             tests.check(f"refused_{way.__name__}_{name}", wrong, way, make, words)
     for name, (make, words) in OUT.items():
         tests.check(f"out_{name}", out, make, words)
-    for name in ("negative", "negative view", "turned"):
+    for name in ("negative", "negative view", "negative, turned", "negative, expanded", "turned"):
         tests.check(f"compiled_{name}", compiled, RIGHT[name])
+    tests.check("written_in_place", written_in_place)
     tests.check("out_refused", out_refused)
     tests.check("inside_of_functions", inside_of_functions)
     tests.check("layouts", layouts)

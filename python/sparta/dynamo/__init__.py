@@ -71,15 +71,49 @@ def backend(gm: torch.fx.GraphModule, example_inputs: Any, *, options: dict[str,
     if rest and options.get("inner", "inductor") != "inductor":
         raise ValueError(f"torch.compile: backend sparta knows no option {min(rest)!r}; there are {', '.join(sorted(_OURS))}")
     name = options.get("inner", "inductor")
-    if mode == "engine":
-        from .engine import compile_graph
 
-        return compile_graph(gm, example_inputs, name, rest, options.get("compile", {}))
-    from .rewrite import rewrite
+    def made(gm: torch.fx.GraphModule, inputs: Any) -> Graph:
+        if mode == "engine":
+            from .engine import compile_graph
 
-    graph = Graph(mode)
-    graph.run = inner(name, rewrite(gm, example_inputs, graph), example_inputs, rest)
+            return compile_graph(gm, inputs, name, rest, options.get("compile", {}))
+        from .rewrite import rewrite
+
+        graph = Graph(mode)
+        graph.run = inner(name, rewrite(gm, inputs, graph), inputs, rest)
+        return graph
+
+    # Packages read parameters as they are, and know them by their memory.
+    kept = torch.nn.Parameter if mode == "engine" else ()
+    negative = {i for i, x in enumerate(example_inputs) if isinstance(x, torch.Tensor) and x.is_neg() and not isinstance(x, kept)}
+    graph = made(gm, [_stored_plainly(x) if i in negative else x for i, x in enumerate(example_inputs)] if negative else example_inputs)
+    if negative:
+        graph.run = _of_negative(graph.run, negative)
     return graph
+
+
+def _stored_plainly(x: torch.Tensor) -> torch.Tensor:
+    """The values of a tensor whose memory has them with the other sign (x.conj().imag): of its sizes and strides, in memory of its own."""
+    once = x
+    for axis, stride in enumerate(x.stride()):
+        once = once.narrow(axis, 0, 1) if not stride and x.shape[axis] > 1 else once
+    return torch.empty_strided(once.shape, x.stride(), dtype=x.dtype, device=x.device).copy_(once).expand(x.shape)
+
+
+def _of_negative(run: Any, negative: set[int]) -> Any:
+    """Inductor's code reads memory, and knows of no sign that a tensor has beside it: these inputs are copied, and written back where it wrote. torch
+    compiles anew when an input has the sign, or has lost it."""
+
+    def call(*inputs: Any) -> Any:
+        given = [_stored_plainly(x) if i in negative else x for i, x in enumerate(inputs)]
+        answer = run(*given)
+        with torch.no_grad():
+            for i in negative:
+                if not torch.equal(given[i], inputs[i]):
+                    inputs[i].copy_(given[i])
+        return answer
+
+    return call
 
 
 def register() -> None:
