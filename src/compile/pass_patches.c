@@ -114,7 +114,7 @@ static sparta_status as_matrix(sp_match *m, const sp_value *w, sp_value **out)
         sparta_tensor_view(from->dtype, 2, (int64_t[]){filters, elements / filters}, from->data);
     SP_TRY(sp_graph_add_constant(m->g, NULL, &t, false, out));
     SP_TRY(sp_match_room(m));
-    (*out)->origin = w->origin ? w->origin : w->name;
+    (*out)->origin = sp_initialiser_name(w);
     return SPARTA_OK;
 }
 

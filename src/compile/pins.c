@@ -4,11 +4,6 @@
 #include "compile/lower.h"
 #include <string.h>
 
-static const char *name_of(const sp_value *w)
-{
-    return w->origin ? w->origin : w->name;
-}
-
 static sp_effect *pin_named(const sp_obeyed *o, const char *name)
 {
     for (int i = 0; i < o->n; i++) {
@@ -42,7 +37,7 @@ static sparta_status pin_merged(sparta_ctx *cx, const sp_obeyed *o, const sp_val
         sp_fail(cx, SPARTA_E_UNSUPPORTED,
                 "%s %.100s of '%.100s': the layer is merged into '%.100s', which is stored as one; say the "
                 "same %s for all of them",
-                some->clause, some->text, some->tensor, name_of(w), some->clause);
+                some->clause, some->text, some->tensor, sp_initialiser_name(w), some->clause);
         return sp_lower_fail_at(cx, some->at);
     }
     *out = some;
@@ -54,7 +49,7 @@ sparta_status sp_lower_pin(sparta_ctx *cx, const sp_obeyed *o, const sp_node *n,
     sparta_tensor w;
     *out = NULL;
     if (!o || !sp_implement_weight(n, &w)) return SPARTA_OK;
-    sp_effect *e = pin_named(o, name_of(n->in[1]));
+    sp_effect *e = pin_named(o, sp_initialiser_name(n->in[1]));
     if (!e) return pin_merged(cx, o, n->in[1], out);
     e->used = true;
     *out = e;

@@ -70,6 +70,11 @@ struct sp_node {
     sp_value **out;
     sp_attrs attrs;
 };
+/* What a user calls a constant: its name in the file. */
+static inline const char *sp_initialiser_name(const sp_value *v)
+{
+    return v->origin ? v->origin : v->name;
+}
 /* Inputs and outputs as one list; NULL: an absent input. */
 static inline int sp_node_slots(const sp_node *n)
 {

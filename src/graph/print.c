@@ -135,7 +135,7 @@ static void put_constant(sp_text *out, const sp_value *v, int64_t integers)
     }
     if (large || v->origin) {
         sp_text_printf(out, " @");
-        put_string(out, v->origin ? v->origin : v->name);
+        put_string(out, sp_initialiser_name(v));
     }
     sp_text_printf(out, "\n");
 }

@@ -98,7 +98,7 @@ static sparta_status add_patterns(fit *f)
 /* ------------------------------------------------------------------ weights */
 static const char *name_of(const sp_schedule_match *m)
 {
-    return m->value->origin ? m->value->origin : m->value->name;
+    return sp_initialiser_name(m->value);
 }
 
 /* Rows of inputs that the products with this weight have, in one run. */

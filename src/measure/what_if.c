@@ -132,7 +132,7 @@ static sparta_status remark(study *s, sp_what_if_pattern *out, const sp_schedule
                 : "its blocks do not divide the weight: those at the edge are smaller, kernels pad them";
     sp_what_if_remark *r = &out->remark[out->n_remarks];
     *r = (sp_what_if_remark){
-        .weight = sp_arena_string(s->arena, v->origin ? v->origin : v->name),
+        .weight = sp_arena_string(s->arena, sp_initialiser_name(v)),
         .remark = what,
         .n = shape[0],
         .k = shape[1],

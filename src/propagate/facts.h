@@ -65,11 +65,6 @@ static inline sp_fact *sp_fact_of(const sp_propagation *p, const sp_value *v)
 {
     return &p->fact[v->id];
 }
-/* What a user calls a constant: its name in the file. */
-static inline const char *sp_initialiser_name(const sp_value *v)
-{
-    return v->origin ? v->origin : v->name;
-}
 /* Take this much off what is left; false: there is not so much. */
 bool sp_spend(const sp_propagation *p, double steps);
 bool sp_room(const sp_propagation *p, int64_t n, size_t bytes); /* n times as many bytes */

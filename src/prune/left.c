@@ -33,12 +33,6 @@ static const sp_value *source(const sp_value *v)
     return v && v->constant ? v : NULL;
 }
 
-/* Of one that counts as the same: a small one that is transposed was folded into a constant of its own, which says whose it is. */
-static const char *name_of(const sp_value *v)
-{
-    return v->origin ? v->origin : v->name;
-}
-
 /* At least two of its dimensions are longer than 1. */
 static bool like_matrix(const sparta_tensor *t)
 {
@@ -76,14 +70,15 @@ sparta_status sp_prune_tables(const sp_graph *g, sp_map *names)
     for (int i = 0; i < g->n_nodes; i++) {
         const sp_node *n = g->node[i];
         const sp_value *table = n->n_in && looked_up(n, 0) ? source(n->in[0]) : NULL;
-        if (table) SP_TRY(sp_map_put(names, name_of(table), i));
+        if (table) SP_TRY(sp_map_put(names, sp_initialiser_name(table), i));
     }
     return SPARTA_OK;
 }
 
 enum { PRUNED = -1 };
 typedef struct finder {
-    sp_map *row; /* by name: of `left`, or PRUNED */
+    /* By the initialiser's name: of `left`, or PRUNED. A small one that is transposed was folded into a constant of its own, which says whose it is. */
+    sp_map *row;
     sp_left *left;
     int n;
 } finder;
@@ -92,9 +87,10 @@ typedef struct finder {
 static sparta_status row_of(finder *f, const sp_value *v, const sp_node *reader, sp_left **out)
 {
     int64_t at = f->n;
-    if (!sp_map_get(f->row, name_of(v), &at)) {
-        SP_TRY(sp_map_put(f->row, name_of(v), at));
-        f->left[f->n++] = (sp_left){name_of(v), reader->name, reader->op, v->constant, SPARTA_LEFT_OTHER};
+    if (!sp_map_get(f->row, sp_initialiser_name(v), &at)) {
+        SP_TRY(sp_map_put(f->row, sp_initialiser_name(v), at));
+        f->left[f->n++] =
+            (sp_left){sp_initialiser_name(v), reader->name, reader->op, v->constant, SPARTA_LEFT_OTHER};
     }
     *out = at == PRUNED ? NULL : &f->left[at];
     return SPARTA_OK;
@@ -120,7 +116,7 @@ static sparta_status look(finder *f, const sp_node *node, int input)
 
 static sparta_status look_at_all(finder *f, const sp_graph *g, const sp_schedule_match *match, int n_match)
 {
-    for (int i = 0; i < n_match; i++) SP_TRY(sp_map_put(f->row, name_of(match[i].value), PRUNED));
+    for (int i = 0; i < n_match; i++) SP_TRY(sp_map_put(f->row, sp_initialiser_name(match[i].value), PRUNED));
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->node[i]->n_in; k++)
             if (g->node[i]->in[k]) SP_TRY(look(f, g->node[i], k));

@@ -32,11 +32,6 @@ typedef struct job {
     int done;
 } job;
 
-static const char *name_of(const sp_value *v)
-{
-    return v->origin ? v->origin : v->name;
-}
-
 /* NULL: it is left. */
 static const sp_prune_spec *spec_of(const job *j, int i)
 {
@@ -259,7 +254,8 @@ static sparta_status prune_weight(job *j, const sp_schedule_match *m, sp_prune_r
     sp_free(j->cx, r.w);
     sp_free(j->cx, r.left);
     if (status == SPARTA_OK && !row->why) m->value->constant = copy;
-    return status == SPARTA_OK ? SPARTA_OK : sp_fail_in(j->cx, "prune: '%.200s'", name_of(m->value));
+    return status == SPARTA_OK ? SPARTA_OK
+                               : sp_fail_in(j->cx, "prune: '%.200s'", sp_initialiser_name(m->value));
 }
 
 /* ------------------------------------------------------------------ groups of layers */
@@ -290,7 +286,7 @@ static sparta_status check_keep(const job *j)
 /* As people know it: an exporter that transposes a weight calls it val_50, and its module says more. */
 static const char *known_as(job *j, const sp_schedule_match *m)
 {
-    const char *own = name_of(m->value);
+    const char *own = sp_initialiser_name(m->value);
     return strpbrk(own, "./") || !m->node->module
                ? own
                : sp_arena_printf(j->g->arena, "%s.weight", m->node->module);
@@ -385,7 +381,7 @@ static sparta_status leave_tables(const sp_graph *g, sp_schedule_match *match, i
     SP_NEED(g->cx, tables);
     const sparta_status status = sp_prune_tables(g, tables);
     for (int i = 0; i < *n && !status; i++)
-        if (!sp_map_get(tables, name_of(match[i].value), NULL)) match[kept++] = match[i];
+        if (!sp_map_get(tables, sp_initialiser_name(match[i].value), NULL)) match[kept++] = match[i];
     sp_map_free(tables);
     *n = kept;
     return status;

@@ -163,7 +163,7 @@ static sparta_status bind_view(sparta_session *s, const sp_node *n)
 /* The weight behind a constant of the plan, by the name it was fetched under. */
 static const sp_weight *weight_of(const sparta_session *s, const sp_value *v)
 {
-    return v->producer || v->is_input ? NULL : sp_package_weight(s->package, v->origin ? v->origin : v->name);
+    return v->producer || v->is_input ? NULL : sp_package_weight(s->package, sp_initialiser_name(v));
 }
 
 /* Layout and type of each operand; where it lies is settled when sizes are known. */

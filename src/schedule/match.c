@@ -24,11 +24,6 @@ typedef struct finder {
 
 enum { PATH = 1100 }; /* of a module, as far as it is read, and ".weight" */
 
-static const char *name_of(const sp_value *v)
-{
-    return v->origin ? v->origin : v->name;
-}
-
 sp_value *sp_schedule_weight_of(const sp_node *n, bool *turned)
 {
     if (!sp_node_takes_matrix(n, turned)) return NULL;
@@ -84,7 +79,8 @@ static size_t likeness(const char *glob, const char *name)
 /* The name of a weight that a glob like this one could have meant: its initialiser's, or the path of its product. */
 static const char *name_like(const finder *f, const char *glob, int i)
 {
-    return *glob == '/' && *f->weight[i].node->name ? f->weight[i].node->name : name_of(f->weight[i].value);
+    return *glob == '/' && *f->weight[i].node->name ? f->weight[i].node->name
+                                                    : sp_initialiser_name(f->weight[i].value);
 }
 
 /* Up to three names that are most like it. */
@@ -112,11 +108,11 @@ static sparta_status nothing(const finder *f, const sparta_schedule_rule *rule)
     char names[400] = "";
     for (int i = 0; i < f->g->n_values; i++) {
         const sp_value *v = f->g->value[i];
-        if (v->constant && (sp_glob(rule->glob, name_of(v)) || sp_glob(rule->glob, v->name)))
+        if (v->constant && (sp_glob(rule->glob, sp_initialiser_name(v)) || sp_glob(rule->glob, v->name)))
             return sp_schedule_fail(f->s->cx, rule->at,
                                     "tensor \"%.100s\" matches '%.100s', which is no weight of a "
                                     "product; only those can be scheduled",
-                                    rule->glob, name_of(v));
+                                    rule->glob, sp_initialiser_name(v));
     }
     most_alike(f, rule->glob, names, sizeof names);
     return sp_schedule_fail(f->s->cx, rule->at, "tensor \"%.100s\" matches no weight; %s%s", rule->glob,
@@ -181,7 +177,8 @@ sparta_status sp_schedule_say(const sparta_schedule *s, const char *name, const 
 bool sp_schedule_is_called(const char *glob, const sp_value *w, const sp_node *user)
 {
     char parameter[PATH];
-    if (sp_glob(glob, w->name) || sp_glob(glob, name_of(w)) || sp_glob(glob, user->name)) return true;
+    if (sp_glob(glob, w->name) || sp_glob(glob, sp_initialiser_name(w)) || sp_glob(glob, user->name))
+        return true;
     if (!user->module) return false;
     const int n = snprintf(parameter, sizeof parameter, "%s.weight", user->module);
     return sp_glob(glob, user->module) || (n < (int)sizeof parameter && sp_glob(glob, parameter));
@@ -201,7 +198,7 @@ static sparta_status apply(const finder *f, const sparta_schedule_rule *rule)
         sp_schedule_match *w = &f->weight[f->use[i].weight];
         if (!sp_schedule_names_weight(rule, w->value, f->use[i].node)) continue;
         any = true;
-        SP_TRY(sp_schedule_say(f->s, name_of(w->value), w->rule, rule));
+        SP_TRY(sp_schedule_say(f->s, sp_initialiser_name(w->value), w->rule, rule));
     }
     return any || sp_schedule_names_computed(f->g, rule) ? SPARTA_OK : nothing(f, rule);
 }
@@ -218,7 +215,7 @@ static sparta_status check_sides(const finder *f)
                                "%.100s:%d:%d: '%.100s' is used as it is by '%.100s' and transposed by "
                                "'%.100s'; leave it out",
                                w->rule[k]->at.file, w->rule[k]->at.line, w->rule[k]->at.column,
-                               name_of(w->value), w->node->name, f->use[i].node->name);
+                               sp_initialiser_name(w->value), w->node->name, f->use[i].node->name);
     }
     return SPARTA_OK;
 }
