@@ -22,6 +22,21 @@ static bed *product(sp_task *task)
     return b;
 }
 
+/* The next row, from *i on, that takes the task, checked: it is right. The caller drops it. */
+static bool next_right(sp_bed *on, sp_task *task, int *i, sp_contender *c)
+{
+    for (; *i < sp_implement_count(); ++*i) {
+        *c = (sp_contender){.im = sp_implement_row(*i)};
+        if (!sp_implement_point(c->im, 0, task) || !sp_implement_matches(c->im, task)) continue;
+        memcpy(c->point, task->point, sizeof c->point);
+        assert_int_equal(sp_bed_check(on, c), SPARTA_OK);
+        assert_true(c->found.ok);
+        ++*i;
+        return true;
+    }
+    return false;
+}
+
 /* Every row is right; one that writes nothing, or all but one token, is not, though it runs after one that is. */
 static void unwritten_outputs_are_wrong(void **state)
 {
@@ -33,12 +48,8 @@ static void unwritten_outputs_are_wrong(void **state)
     const sp_bed_request r = {.task = &task, .tokens = 130, .seed = 3};
     assert_true(task.each && task.mask && task.n == 12 && task.k == 20);
     assert_int_equal(sp_bed_create(cx, &r, &on), SPARTA_OK);
-    for (int i = 0; i < sp_implement_count(); i++) {
-        sp_contender c = {.im = sp_implement_row(i)};
-        if (!sp_implement_point(c.im, 0, &task) || !sp_implement_matches(c.im, &task)) continue;
-        memcpy(c.point, task.point, sizeof c.point);
-        assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
-        assert_true(c.found.ok);
+    sp_contender c;
+    for (int i = 0; next_right(on, &task, &i, &c);) {
         if (c.im->kernel) {
             const sp_entry entry = c.call.entry;
             tried++;
@@ -93,12 +104,8 @@ static void small_faults_are_wrong(void **state)
         }
         const sp_bed_request r = {.task = &task, .tokens = 130, .seed = 3};
         assert_int_equal(sp_bed_create(cx, &r, &on), SPARTA_OK);
-        for (int i = 0; i < sp_implement_count(); i++) {
-            sp_contender c = {.im = sp_implement_row(i)};
-            if (!sp_implement_point(c.im, 0, &task) || !sp_implement_matches(c.im, &task)) continue;
-            memcpy(c.point, task.point, sizeof c.point);
-            assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
-            assert_true(c.found.ok);
+        sp_contender c;
+        for (int i = 0; next_right(on, &task, &i, &c);) {
             sp_operand *y = &c.call.job.out[0];
             right_one = c.call.entry;
             for (int at = 0; c.im->kernel && right_one && at < 12; at++) {
@@ -143,12 +150,8 @@ static void faults_in_any_token_are_wrong(void **state)
     int faults = 0;
     const sp_bed_request r = {.task = &task, .tokens = 130, .seed = 3};
     assert_int_equal(sp_bed_create(cx, &r, &on), SPARTA_OK);
-    for (int i = 0; i < sp_implement_count(); i++) {
-        sp_contender c = {.im = sp_implement_row(i)};
-        if (!sp_implement_point(c.im, 0, &task) || !sp_implement_matches(c.im, &task)) continue;
-        memcpy(c.point, task.point, sizeof c.point);
-        assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
-        assert_true(c.found.ok);
+    sp_contender c;
+    for (int i = 0; next_right(on, &task, &i, &c);) {
         right_one = c.call.entry;
         result = &c.call.job.out[0];
         for (token = 0; c.im->kernel && right_one && token < 130; token++, faults++) {
