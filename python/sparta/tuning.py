@@ -108,10 +108,14 @@ def _run(f, meeting, x, grad):
     return forward, both
 
 
-def _allowed(mask, tried, meeting) -> list[float]:
-    """Seconds that the operations and bytes of each way allow, on a CPU."""
+def _kept(mask, tried) -> list[float]:
+    """The share of the weight that each way stores."""
     density = float(mask.float().mean())
-    kept = [1.0 if way == "dense" else density / fill(mask, way) for way in tried]
+    return [1.0 if way == "dense" else density / fill(mask, way) for way in tried]
+
+
+def _allowed(mask, kept, meeting) -> list[float]:
+    """Seconds that the operations and bytes of each way allow, on a CPU."""
     fast = speed(torch.get_num_threads())
     return [least(fast, mask.shape, share, math.prod(meeting.shape[:-1]), meeting.dtype.itemsize) for share in kept]
 
@@ -121,6 +125,7 @@ def _times(module, mask, tried, met, backward_weight, grads, quiet) -> dict[str,
     raw = _raw(module)
     functions = [raw if way == "dense" else SparseLinear(raw, weight_mask=mask, format=tuple(way)) for way in tried]
     total = [0.0] * len(tried)
+    kept = [] if mask.is_cuda else _kept(mask, tried)
     for meeting, count in met.items():
         x = _layers.example(meeting, mask.device)
         grad = next((g for g in grads if tuple(g.shape) == (*meeting.shape[:-1], module.out_features)), None)
@@ -129,7 +134,7 @@ def _times(module, mask, tried, met, backward_weight, grads, quiet) -> dict[str,
             if mask.is_cuda:
                 forward = race([r[0] for r in runs], SECONDS, device=mask.device, quiet=quiet)
             else:
-                forward = plausible([r[0] for r in runs], _allowed(mask, tried, meeting), SECONDS, quiet)
+                forward = plausible([r[0] for r in runs], _allowed(mask, kept, meeting), SECONDS, quiet)
             cost = forward
             if backward_weight:
                 both = race([r[1] for r in runs], SECONDS, device=mask.device, quiet=quiet)

@@ -72,7 +72,7 @@ def backend(gm: torch.fx.GraphModule, example_inputs: Any, *, options: dict[str,
         raise ValueError(f"torch.compile: backend sparta knows no option {min(rest)!r}; there are {', '.join(sorted(_OURS))}")
     name = options.get("inner", "inductor")
 
-    def made(gm: torch.fx.GraphModule, inputs: Any) -> Graph:
+    def made(inputs: Any) -> Graph:
         if mode == "engine":
             from .engine import compile_graph
 
@@ -86,7 +86,7 @@ def backend(gm: torch.fx.GraphModule, example_inputs: Any, *, options: dict[str,
     # Packages read parameters as they are, and know them by their memory.
     kept = torch.nn.Parameter if mode == "engine" else ()
     negative = {i for i, x in enumerate(example_inputs) if isinstance(x, torch.Tensor) and x.is_neg() and not isinstance(x, kept)}
-    graph = made(gm, [_stored_plainly(x) if i in negative else x for i, x in enumerate(example_inputs)] if negative else example_inputs)
+    graph = made(_all_plainly(example_inputs, negative))
     if negative:
         graph.run = _of_negative(graph.run, negative)
     return graph
@@ -100,12 +100,16 @@ def _stored_plainly(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(once.shape, x.stride(), dtype=x.dtype, device=x.device).copy_(once).expand(x.shape)
 
 
+def _all_plainly(inputs: Any, negative: set[int]) -> list[Any]:
+    return [_stored_plainly(x) if i in negative else x for i, x in enumerate(inputs)]
+
+
 def _of_negative(run: Any, negative: set[int]) -> Any:
     """Inductor's code reads memory, and knows of no sign that a tensor has beside it: these inputs are copied, and written back where it wrote. torch
     compiles anew when an input has the sign, or has lost it."""
 
     def call(*inputs: Any) -> Any:
-        given = [_stored_plainly(x) if i in negative else x for i, x in enumerate(inputs)]
+        given = _all_plainly(inputs, negative)
         answer = run(*given)
         with torch.no_grad():
             for i in negative:
