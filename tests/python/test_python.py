@@ -2,11 +2,13 @@
 Ctrl-C; and an installed copy."""
 
 import ast
+import contextlib
 import ctypes
 import doctest
 import gc
 import glob
 import importlib
+import io
 import json
 import multiprocessing
 import os
@@ -497,6 +499,15 @@ def header():
     return f"{len(structs)} structs, {len(declared)} functions"
 
 
+def told(name, run):
+    """How many examples there are; of one that is not true, what was expected and what came."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        result = run()
+    need(not result.failed, f"{name}: {result}\n{said.getvalue()}")
+    return result.attempted
+
+
 def examples():
     """Docstrings and the tour are true."""
     count = 0
@@ -505,16 +516,13 @@ def examples():
         small = os.path.join(tests.work, "doc.onnx")
         must("zoo", "mlp", "-o", small, "--prune", "4x1:0.9")
         globs = {"np": np, "model": small, "sparta": door, "out": os.path.join(tests.work, "out.onnx")}
-        result = doctest.testmod(module, extraglobs=globs, verbose=False)
-        need(not result.failed, f"{name}: {result}")
-        count += result.attempted
+        count += told(name, lambda: doctest.testmod(module, extraglobs=globs, verbose=False))
     os.chdir(tests.work)
     try:
-        result = doctest.testfile(os.path.join(ROOT, "docs/python.md"), module_relative=False, globs={"model": small})
+        tour = os.path.join(ROOT, "docs/python.md")
+        count += told(tour, lambda: doctest.testfile(tour, module_relative=False, globs={"model": small}))
     finally:
         os.chdir(ROOT)
-    need(not result.failed, f"docs/python.md: {result}")
-    count += result.attempted
     need(count > 20, count)
     return f"{count} lines"
 
