@@ -175,6 +175,8 @@ typedef struct lower_range {
     int64_t tokens, least, most;
 } lower_range;
 sparta_status sp_lower_ranges(const lowering *l, lower_range *out, int *n) SP_MUST;
+/* Are the items of a model its tokens: inputs of at most two dims, the first of them open and no other, and no convolution? */
+bool sp_lower_has_items_alone(const sp_graph *g);
 /* What was decided for these tokens as another plan of l->package, which owns the graph from now on; gone again when it is not faster there than the plan. */
 sparta_status sp_lower_other(lowering *l, const lower_range *range) SP_MUST;
 /* Can all products of the graph have as few tokens? */

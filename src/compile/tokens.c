@@ -71,8 +71,7 @@ static sparta_status few_at(const lowering *l, const sp_bindings *sizes, int64_t
     return SPARTA_OK;
 }
 
-/* Are the items of a model its tokens: inputs of at most two dims, the first of them open and no other, and no convolution? */
-static bool has_items_alone(const sp_graph *g)
+bool sp_lower_has_items_alone(const sp_graph *g)
 {
     bool open = false;
     int64_t size;
@@ -106,7 +105,7 @@ static const int64_t of_items[] = {1, 4, 8, SP_FEW_TOKENS};
 /* The plans of a model of which nobody said how many tokens it is for. */
 static sparta_status unasked(const lowering *l, lower_range *out, int *n)
 {
-    const bool items = has_items_alone(l->g);
+    const bool items = sp_lower_has_items_alone(l->g);
     sp_bindings sizes;
     int64_t few;
     bool decodes;

@@ -1,4 +1,4 @@
-/* verify: compile's own check. The references of the file and the package run on the same made-up items: some 66 tokens, so that full
+/* verify: compile's own check. The references of the file and the package run on the same made-up items: 66 tokens or more, so that full
  * panels, part-filled ones and panels shared by threads all have to give the one answer.
  *
  * The references are slow. Where the items of a batch are computed apart (ops says so), they run on as many different items as
@@ -11,7 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ITEMS = 11, MIXED = 3, TOKENS = 6 }; /* 66 tokens: one full panel and two lanes */
+enum {
+    ITEMS = 11,
+    MIXED = 3,
+    TOKENS = 6,
+    FULL = ITEMS * TOKENS
+}; /* 66 tokens: one full panel and two lanes */
 
 #define BUDGET 3e8 /* multiply-adds of a run of the references, about: a second */
 
@@ -69,6 +74,15 @@ static bool repeats(const sp_graph *g, const char *item)
     return true;
 }
 
+/* Items to run on, of which one costs so much: as many as make FULL tokens. Where an item is a token these are FULL items, and so they are where that
+ * costs no more than the references may: a head, behind whatever has tokens, sees one row an item. */
+static int64_t wanted(const check *c, double cost)
+{
+    const bool alone = sp_lower_has_items_alone(c->g);
+    const int64_t items = alone || cost * FULL <= BUDGET ? FULL : ITEMS;
+    return SP_MAX(1, SP_MIN(items, alone ? c->most : c->most / TOKENS));
+}
+
 /* How many items each side runs on. */
 static sparta_status plan(check *c)
 {
@@ -77,8 +91,7 @@ static sparta_status plan(check *c)
     SP_TRY(set_sizes(c, 1));
     const double cost = sp_ops_cost(c->cx, c->g, &(sp_bindings){c->symbol.n, c->symbol.name, c->size});
     if (item && repeats(c->g, item)) SP_TRY(sp_ops_items_apart(c->g, item, &apart));
-    const int64_t items = SP_MAX(1, SP_MIN(ITEMS, c->most / TOKENS)),
-                  most = item ? SP_MIN(items, sp_symbol_bound(c->g, item)) : items;
+    const int64_t items = wanted(c, cost), most = item ? SP_MIN(items, sp_symbol_bound(c->g, item)) : items;
     const int64_t least = SP_MIN(apart ? 1 : MIXED, most);
     c->different = cost * (double)most <= BUDGET ? most : SP_MAX(least, (int64_t)(BUDGET / cost));
     c->item = apart ? item : NULL;

@@ -79,6 +79,10 @@ static sparta_status build(bench *b, candidate *c)
     sparta_status status = sp_implement_code(b->cx, c->c.im->kernel, c->parameters, b->target, &c->c.object);
     if (!status) status = sp_bed_check(b->bed, &c->c);
     if (status || c->c.found.ok) return status;
+    if (c->c.outside)
+        return sp_fail(b->cx, SPARTA_E_DIFFER,
+                       "kernel bench: implement %s writes outside of %s; report it as a bug", c->c.im->name,
+                       c->c.outside);
     return sp_fail(b->cx, SPARTA_E_DIFFER,
                    "kernel bench: implement %s is off by %g at a size of %g; report it as a bug",
                    c->c.im->name, c->c.found.max_abs, c->c.found.largest);

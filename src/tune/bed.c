@@ -333,13 +333,19 @@ double sp_bed_builtin_seconds(const sp_bed *b)
 
 /* ------------------------------------------------------------------ a contender in its place */
 
-/* An operand in another layout; the result's with room for statistics. */
+/* Rows for statistics behind those of an operand, as a session has them: of a result that leaves some. Elsewhere another panel begins there. */
+static int64_t stat_rows(const sp_bed *b, const operand *o)
+{
+    return o == &b->out && b->r.task->stat ? 2 * b->threads : 0;
+}
+
+/* An operand in another layout. */
 static sparta_status make_lanes(sp_bed *b, operand *o, sp_layout layout)
 {
     if (o->lain[layout].at) return SPARTA_OK;
-    const int64_t features = sp_panel_features(&o->rows), more = o == &b->out ? 2 * b->threads : 0;
+    const int64_t features = sp_panel_features(&o->rows);
     size_t *bytes = &o->lain[layout].bytes;
-    if (!sp_lanes_of(layout, &o->rows, more, &o->lain[layout].lanes, bytes)) *bytes = SIZE_MAX;
+    if (!sp_lanes_of(layout, &o->rows, stat_rows(b, o), &o->lain[layout].lanes, bytes)) *bytes = SIZE_MAX;
     o->lain[layout].at = sp_fence_alloc(b->arena, &b->fence, o->name, *bytes);
     SP_NEED(b->cx, o->lain[layout].at);
     for (int64_t t = 0; o->rows.data && t < sp_panel_tokens(&o->rows); t++)
@@ -370,7 +376,7 @@ static sparta_status place(sp_bed *b, const sp_contender *c, int i, sp_operand *
         const sp_lanes *l = &o->lain[out->layout].lanes;
         out->at = o->lain[out->layout].at;
         out->lanes = *l;
-        out->stat = (float *)out->at + (l->rows - (o == &b->out ? 2 * b->threads : 0)) * l->row;
+        out->stat = (float *)out->at + (l->rows - stat_rows(b, o)) * l->row;
     } else if (out->layout == SP_LAYOUT_ROWS) {
         SP_TRY(make_rows(b, o));
         out->tensor = o->rows;

@@ -116,6 +116,13 @@ run 0 "a kernel that is wrong" compile pruned.onnx --kernel wrong.c --db wrong.d
 run 3 "a kernel that is wrong, asked for and not timed" compile pruned.onnx --kernel wrong.c --schedule own.sched --no-measure -o x.sparta
 sed 's/^    for (long i = 0; i < p->n; i++) {/    p->y[64 * (p->n + 20)] = 1;\n&/' "$root/examples/kernel.c" > far.c
 run 0 "a kernel that leaves its result" compile pruned.onnx --kernel far.c --db far.db -o right.sparta; has err "kernel rows_of_csr writes outside of the result and is not used" "is named"
+# The first words behind a result are another panel's, or nobody's: only many tokens show it in an answer.
+for past in 0 1; do
+    sed "s/^    for (long i = 0; i < p->n; i++) {/    p->y[64 * (p->n + $past)] = 1e30f;\n&/" "$root/examples/kernel.c" > near.c
+    run 0 "a kernel that leaves its result by $past rows" compile pruned.onnx --kernel near.c --db near$past.db -o right.sparta; has err "kernel rows_of_csr writes outside of the result and is not used" "is named"
+    run 4 "it is asked for" compile pruned.onnx --kernel near.c --schedule own.sched --db near$past.db -o x.sparta; has err "it was tried and is wrong" "and refused"
+    run 3 "it is asked for and not timed" compile pruned.onnx --kernel near.c --schedule own.sched --no-measure -o x.sparta
+done
 sed 's/const float \*w/const flaot *w/' "$root/examples/kernel.c" > bad.c
 run 1 "a kernel that does not compile" compile pruned.onnx --kernel bad.c -o x.sparta; has err "bad.c: kernel rows_of_csr" "names it"; has err "flaot" "says why"
 run 1 "a kernel that says nothing" compile pruned.onnx --kernel own.sched -o x.sparta; complains "a kernel that says nothing"

@@ -182,7 +182,9 @@ static __attribute__((no_sanitize("address"))) void beyond(const void *args)
 /* Bytes that an operand has on the bed. */
 static size_t size_of(const sp_operand *o)
 {
-    if (sp_layout_has_lanes(o->layout)) return (size_t)(o->lanes.panels * o->lanes.rows) * SP_PANEL * 4;
+    const int64_t rows =
+        sp_lane_rows(o->tensor.dtype, sp_panel_features(&o->tensor)); /* nothing behind them is its own */
+    if (sp_layout_has_lanes(o->layout)) return (size_t)(o->lanes.panels * rows) * SP_PANEL * 4;
     return (size_t)sparta_tensor_elements(&o->tensor) * sparta_dtype_size(o->tensor.dtype);
 }
 
