@@ -122,6 +122,8 @@ void *sp_zalloc(sparta_ctx *cx, size_t size) SP_MUST;                /* cleared 
 void *sp_alloc_array(sparta_ctx *cx, size_t n, size_t size) SP_MUST; /* cleared, n * size checked */
 void *sp_realloc(sparta_ctx *cx, void *p, size_t size) SP_MUST;      /* keeps the old block on failure */
 void sp_free(sparta_ctx *cx, void *p);                               /* NULL is fine */
+/* Has nobody written next to this block: in the 32 bytes before it and the 64 behind? NULL is whole. */
+bool sp_block_whole(const void *p);
 
 typedef struct sp_arena sp_arena;
 sp_arena *sp_arena_create(sparta_ctx *cx) SP_MUST;

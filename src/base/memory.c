@@ -1,6 +1,9 @@
 /* Memory through the context: counted, budgeted, and able to fail on demand.
  *
- *     raw ... | header (64 bytes: size, raw) | block, 64-byte aligned, size bytes |
+ *     raw ... | header (size, raw) | fence | block, 64-byte aligned, size bytes | fence |
+ *              ------- 64 bytes -----------                                      64 bytes
+ *
+ * Fences are bytes that nobody writes: sp_block_whole looks at them. The address sanitizer sees one byte too many by itself, so there blocks end without one.
  */
 #include "base/ctx.h"
 #include <stdlib.h>
@@ -8,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ALIGN = 64, LARGE = 4 << 20, HUGE = 2 << 20 };
+enum { ALIGN = 64, LARGE = 4 << 20, HUGE = 2 << 20, FENCE = 0xa5 };
 /* The address sanitizer watches what malloc gives. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { MAP = 0 };
@@ -21,6 +24,7 @@ enum { MAP = 1 };
 #else
 enum { MAP = 1 };
 #endif
+enum { BEHIND = MAP ? ALIGN : 0 }; /* bytes of the fence there */
 
 typedef struct header {
     size_t size;   /* of the block */
@@ -28,7 +32,8 @@ typedef struct header {
     size_t held;   /* what is counted for it */
     size_t mapped; /* bytes, when it was mapped; 0: allocated */
 } header;
-_Static_assert(sizeof(header) <= ALIGN, "the header fits before the block");
+enum { BEFORE = ALIGN - sizeof(header) };
+_Static_assert(sizeof(header) < ALIGN, "the header fits before the block, and a fence behind it");
 
 static header *header_of(void *p)
 {
@@ -115,7 +120,7 @@ static void *mapped_block(size_t size, void **raw, size_t *mapped)
 {
     size_t length, all;
     const long page = sysconf(_SC_PAGESIZE);
-    if (page <= 0 || !sp_size_add(size, ALIGN, &length) ||
+    if (page <= 0 || !sp_size_add(size, ALIGN + BEHIND, &length) ||
         !sp_size_align(length, length % HUGE > HUGE / 2 ? HUGE : (size_t)page, &length) ||
         !sp_size_add(length, HUGE, &all))
         return NULL;
@@ -130,11 +135,11 @@ static void *mapped_block(size_t size, void **raw, size_t *mapped)
     return from + ALIGN;
 }
 
-/* Small blocks end exactly where the system's block ends, so that the address sanitizer sees one byte too many. */
+/* Under the address sanitizer blocks end exactly where the system's block ends. */
 static void *raw_block(size_t size, bool clear, void **raw, size_t *mapped)
 {
     if (MAP && size >= LARGE) return mapped_block(size, raw, mapped);
-    if (posix_memalign(raw, ALIGN, size + ALIGN)) return NULL;
+    if (posix_memalign(raw, ALIGN, size + ALIGN + BEHIND)) return NULL;
     char *p = (char *)*raw + ALIGN;
     if (clear) memset(p, 0, size);
     return p;
@@ -156,7 +161,21 @@ static void *get(sparta_ctx *cx, size_t size, bool clear)
         return NULL;
     }
     *header_of(p) = (header){size, raw, held, mapped};
+    memset((char *)p - BEFORE, FENCE, BEFORE);
+    memset((char *)p + size, FENCE, BEHIND);
     return p;
+}
+
+static bool all_fence(const unsigned char *p, size_t n)
+{
+    while (n && *p == FENCE) p++, n--;
+    return !n;
+}
+
+bool sp_block_whole(const void *p)
+{
+    const unsigned char *at = p;
+    return !p || (all_fence(at - BEFORE, BEFORE) && all_fence(at + header_of((void *)at)->size, BEHIND));
 }
 
 void *sp_alloc(sparta_ctx *cx, size_t size)
@@ -188,6 +207,7 @@ void *sp_realloc(sparta_ctx *cx, void *p, size_t size)
 void sp_free(sparta_ctx *cx, void *p)
 {
     if (!p) return;
+    SP_ASSERT(sp_block_whole(p));
     header h = *header_of(p);
     if (h.mapped)
         munmap(h.raw, h.mapped);

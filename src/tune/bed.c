@@ -560,11 +560,22 @@ static void turn(sp_bed *b, sp_contender *c, bool known)
     c->call.job.in[0].tensor.data = known ? b->in[0].rows.data : b->turns + b->turn * n;
 }
 
+/* Are all its arrays' blocks (base.h)? They lie where a package takes them from, so that no wider fence fits around. */
+static bool whole(const sp_packed *p)
+{
+    bool yes = sp_block_whole(p->values.data);
+    for (int i = 0; i < SP_LEVELS; i++)
+        yes &= sp_block_whole(p->pos[i].data) && sp_block_whole(p->crd[i].data);
+    for (int i = 0; i < p->parts; i++) yes &= whole(&p->part[i]);
+    return yes;
+}
+
 /* Did it stay inside? Who did not gives no answer, whatever it says, and is timed no more. */
 static bool inside(const sp_bed *b, sp_contender *c)
 {
     const char *of_bed = sp_fence_broken(b->fence), *own = sp_fence_broken(c->fence);
     if (of_bed || own) c->outside = of_bed ? of_bed : own;
+    if (!c->outside && c->packed && !whole(c->packed)) c->outside = "its weight";
     if (c->outside) c->found.ok = false;
     return !c->outside;
 }

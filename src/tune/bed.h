@@ -11,8 +11,8 @@
  *     a Sparsify leaves some; ids are in range.
  *   - Before a contender is checked its outputs are filled with NaN: what it does not write, and what the one before it has written, is no
  *     answer. Right is what ops/close.h calls close.
- *   - What the bed makes (inputs, the result, scratch) lies between fences (fence.h). A contender that writes beyond is wrong, whatever its answer
- *     is, and is said to be.
+ *   - What the bed makes (inputs, the result, scratch) lies between fences (fence.h), packed weights between those of every block (base.h). A contender
+ *     that writes beyond is wrong, whatever its answer is, and is said to be.
  *   - Where every token is computed by itself, the reference computes four tokens; the others are these again, in other places, so that all of them
  *     are compared (of ids and of operands with absent elements just the four); else everything is computed and compared.
  *   - Times are the best of short windows, of what the thread ran, not of what it waited for others (device/quiet.h). In a race the windows of all contenders take turns and are about as long, so that all see the same

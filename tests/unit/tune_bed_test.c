@@ -168,6 +168,11 @@ static void faults_in_any_token_are_wrong(void **state)
     assert_true(faults >= 2 * 130);
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+static const bool watched = true;
+#else
+static const bool watched = false;
+#endif
 static char *victim;
 static int64_t where; /* the byte that is written, from its begin */
 static char written;  /* another than is there */
@@ -212,6 +217,31 @@ static __attribute__((no_sanitize("address"))) void writes(sp_bed *on, sp_conten
     assert_true(c->found.ok);
 }
 
+/* Its packed weight lies on the heap, as the package will have it: words next to the block are watched. The address sanitizer has none behind. */
+static void writes_next_to_weight(sp_bed *on, sp_contender *c)
+{
+    const sparta_tensor *v = &c->packed->values;
+    const int64_t size = sparta_tensor_elements(v) * (int64_t)sparta_dtype_size(v->dtype);
+    const int64_t places[] = {-1, -32, size, size + 63};
+    const sp_entry entry = c->call.entry;
+    for (size_t i = 0; i < (v->data ? watched ? 2 : 4 : 0); i++) {
+        victim = v->data;
+        where = places[i];
+        const char was = victim[where];
+        written = (char)~was;
+        c->call.entry = beyond;
+        assert_int_equal(sp_bed_check(on, c), SPARTA_OK);
+        assert_non_null(c->outside);
+        assert_string_equal(c->outside, "its weight");
+        assert_false(c->found.ok);
+        victim[where] = was;
+        c->outside = NULL;
+        c->call.entry = entry;
+        assert_int_equal(sp_bed_check(on, c), SPARTA_OK);
+        assert_true(c->found.ok && !c->outside);
+    }
+}
+
 /* One byte before or behind what a contender was given, near or far: it is out, and the operand is named. */
 static void who_leaves_operands_is_out(void **state)
 {
@@ -220,7 +250,7 @@ static void who_leaves_operands_is_out(void **state)
     sp_task task;
     bed *b = product(&task);
     sp_bed *on;
-    int tried = 0;
+    int tried = 0, packed = 0;
     const sp_bed_request r = {.task = &task, .tokens = 130, .seed = 3};
     assert_int_equal(sp_bed_create(cx, &r, &on), SPARTA_OK);
     for (int i = 0; i < sp_implement_count(); i++) {
@@ -239,10 +269,12 @@ static void who_leaves_operands_is_out(void **state)
                 sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){(int64_t)c.each}, c.work);
             writes(on, &c, &(sp_operand){.layout = SP_LAYOUT_ROWS, .tensor = scratch}, 7, "its scratch");
         }
+        if (c.packed) writes_next_to_weight(on, &c);
+        packed += c.packed != NULL;
         tried++;
         sp_bed_drop(on, &c);
     }
-    assert_true(tried >= 2);
+    assert_true(tried >= 2 && packed >= 2);
     sp_bed_free(on);
     sp_implement_task_free(cx, &task);
     bed_free(b);
