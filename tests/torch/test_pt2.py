@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from common import ROOT, Tests, need, program, refused
+from today import turn
 
 import sparta  # common.py says where it is
 
@@ -246,7 +247,7 @@ MODELS = {  # name -> (inputs, configuration)
     "SwinModel": ("image", dict(image_size=32, patch_size=2, embed_dim=24, depths=[2, 2], num_heads=[3, 6], window_size=4)),
     "CLIPModel": ("both", dict(text_config=dict(SIZE, eos_token_id=2), vision_config=PICTURE)),
 }
-ALWAYS = ("BertModel", "LlamaForCausalLM")  # others in turns: PT2_MODELS=all is every one of them
+ALWAYS = ("BertModel", "LlamaForCausalLM")  # others in turns; PT2_MODELS=T5Model,ViTModel chooses
 
 
 class Tensors(nn.Module):
@@ -290,15 +291,12 @@ def transformer(name):
     in_onnxruntime(name, wrapped, tuple(other.values()))
 
 
-def turn():
-    """Those of this day: a few, so that all have been tried in a week."""
+def of_this_day():
+    """All have been tried in a week."""
     if os.environ.get("PT2_MODELS"):
-        return list(MODELS) if os.environ["PT2_MODELS"] == "all" else os.environ["PT2_MODELS"].split(",")
-    import time
-
+        return os.environ["PT2_MODELS"].split(",")
     rest = [m for m in MODELS if m not in ALWAYS]
-    day = int(time.time() // 86400)
-    return [*ALWAYS, *(rest[(4 * day + i) % len(rest)] for i in range(4))]
+    return [*ALWAYS, *(m for number, m in enumerate(rest) if turn(number, 6))]
 
 
 # ---------------------------------------------------------------- names, verbs, hostile files
@@ -516,7 +514,7 @@ for network in ("resnet", "mobilenet", "unet"):
     tests.check(network, networks, network)
 for network in ("mobilenet_v3_small", "efficientnet_b0", "mnasnet0_5"):
     tests.check(network, vision, network)
-for model in turn():
+for model in of_this_day():
     tests.check(model, transformer, model)
 for name, function in {"names": names, "known names": known_names, "assumed sizes": assumed_sizes, "names of sizes": named_sizes, "verbs": verbs, "refusals": refusals, "hostile": hostile}.items():
     tests.check(name, function)
