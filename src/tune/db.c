@@ -71,8 +71,8 @@ static const char add_text[] =
  * (a backup, a program that was stopped) costs no more than that. */
 static struct {
     pthread_mutex_t lock;
-    double left, since;
-} patience = {PTHREAD_MUTEX_INITIALIZER, 1, -1};
+    double left, since, asked;
+} patience = {PTHREAD_MUTEX_INITIALIZER, 1, -1, 0};
 
 /* What is left of them, less what was just spent. */
 static double left_after(double spent)
@@ -95,7 +95,18 @@ static int wait_for_lock(void *arg, int times)
     if (sp_ctx_cancelled(((sp_tune_db *)arg)->cx) || left_after(0) <= 0) return 0;
     nanosleep(&time, NULL);
     left_after(sp_now() - start);
+    pthread_mutex_lock(&patience.lock);
+    patience.asked += (double)time.tv_nsec * 1e-9;
+    pthread_mutex_unlock(&patience.lock);
     return 1;
+}
+
+double sp_tune_waited(void)
+{
+    pthread_mutex_lock(&patience.lock);
+    const double asked = patience.asked;
+    pthread_mutex_unlock(&patience.lock);
+    return asked;
 }
 
 static bool busy(int rc)

@@ -3,7 +3,8 @@
  * One SQLite file, <cache>/tune.db (or --db), with one table of trials. The key of a trial is the task (bed.h): operator, sizes, mask (of a
  * large one: pattern, density, fill), types, target, machine, version. Its other columns say which implement ran, at which point, by which code
  * (a digest of its text: an edited kernel is never judged by old times), and what came of it. Who won a task is a query: its
- * first trial. Safe with several processes (WAL); for a lock that another one holds a process waits a second in all, and then does without the file. A file of ours that is corrupted, or of an older schema, is set
+ * first trial. Safe with several processes (WAL); for a lock that another one holds a process waits a second in all, and a sixtieth of
+ * the time that goes by (another second each minute), and then does without the file. A file of ours that is corrupted, or of an older schema, is set
  * aside, one that is not ours is left alone and memory is used, all with a note and never an error: the memory is a help, not a
  * need. Without a cache folder, or without SQLite, which is loaded when it is there (sqlite.h), it lives in memory.
  *
@@ -43,6 +44,8 @@ bool sp_tune_believes(const sp_trial *t);
 sparta_status sp_tune_open(sparta_ctx *cx, const char *path,
                            sp_tune_db **out) SP_MUST; /* path NULL: beside the kernel cache */
 void sp_tune_close(sp_tune_db *db);
+/* Seconds that this process meant to wait for locks of others; on a busy machine each wait takes longer than it should. */
+double sp_tune_waited(void);
 /* Do records lie in a file, and not in memory alone? */
 bool sp_tune_lasts(const sp_tune_db *db);
 /* The file that sp_tune_open opens, or makes; false: there is none, records live in memory. */

@@ -13,6 +13,24 @@ for what in --times "--forget --yes"; do
     run 1 "doctor $what of it" doctor $what --db notes.txt
     has err "sparta: doctor: ./notes.txt: nothing was shown or forgotten, since the file cannot be used now" "doctor $what shows no times of memory as those of the file"
 done
+if command -v python3 > /dev/null; then
+    run 0 "times of a model" compile mlp.onnx --db held.db -o slow.sparta
+    python3 -c "
+import sqlite3, time
+db = sqlite3.connect('held.db', isolation_level=None)
+db.execute('BEGIN EXCLUSIVE')
+open('held', 'w').write('held')
+time.sleep(600)" & holder=$!
+    says held held $holder
+    run 0 "a database that another process holds" compile mlp.onnx -q --db held.db -o slow.sparta
+    has err "note: tune: ./held.db: another process holds its lock; records live in memory" "is told even with -q"
+    for what in --times "--forget --yes"; do
+        run 1 "doctor $what of it" doctor $what --db held.db
+        has err "sparta: doctor: ./held.db: nothing was shown or forgotten" "doctor $what says that it was not"
+    done
+    kill $holder; wait $holder 2> /dev/null
+    run 0 "doctor --times when it is free" doctor --times --db held.db; hasnt out "0 times in" "all are there"
+fi
 
 # ------------------------------------------------------------------ portable code that nobody asked for
 printf '#!/bin/sh\ncase "$*" in *--version*) echo bad 1.0;; *) echo "error: no disk today" >&2; exit 1;; esac\n' > badcc
