@@ -93,9 +93,8 @@ static bool named(void *arg, const char *key, const sp_trial *t)
 {
     const memory *m = arg;
     const size_t n = strlen(TUNED);
-    const bool tuned = !strncmp(key, TUNED " ", n + 1);
-    if (tuned && !(m->glob && !strncmp(m->glob, TUNED, n))) return false;
-    return !m->glob || cli_names_task(m->glob, key, MACHINE) || sp_glob(m->glob, t->implement);
+    if (!strncmp(key, TUNED " ", n + 1) && strncmp(m->glob, TUNED, n) != 0) return false;
+    return cli_names_task(m->glob, key, MACHINE) || sp_glob(m->glob, t->implement);
 }
 
 static bool count(void *arg, const char *key, const sp_trial *t)
@@ -103,6 +102,24 @@ static bool count(void *arg, const char *key, const sp_trial *t)
     memory *m = arg;
     m->n += named(m, key, t);
     return true;
+}
+
+/* How many would go. Without a glob those too that are damaged, whose names cannot be told. */
+static int count_named(memory *m)
+{
+    if (!m->db) return 0;
+    if (!m->glob) return SP_MAX(sp_tune_count_all(m->db, TUNED " "), 0);
+    m->n = 0;
+    sp_tune_each(m->db, "", count, m);
+    return m->n;
+}
+
+static sparta_status forget_named(memory *m)
+{
+    if (!m->db) return SPARTA_OK;
+    m->n = m->glob ? sp_tune_forget(m->db, named, m) : sp_tune_forget_all(m->db, TUNED " ");
+    if (m->n >= 0) return SPARTA_OK;
+    return sp_fail(m->c->cx, SPARTA_E_IO, "doctor: %s: it cannot be written; nothing was forgotten", m->file);
 }
 
 /* On a terminal the answer, else --yes. */
@@ -130,11 +147,9 @@ static sparta_status forget(memory *m, cli_json *j)
     bool yes;
     m->n_torch = cli_torch_times_named(m->times, m->glob);
     bool torch = *m->torch && (!m->glob || m->n_torch);
-    if (m->db) sp_tune_each(m->db, "", count, m);
+    m->n = count_named(m);
     SP_TRY(ask(m, torch, &yes));
-    if (yes && m->db && (m->n = sp_tune_forget(m->db, named, m)) < 0)
-        return sp_fail(c->cx, SPARTA_E_IO, "doctor: %s: it cannot be written; nothing was forgotten",
-                       m->file);
+    if (yes) SP_TRY(forget_named(m));
     torch = torch && yes;
     if (torch) SP_TRY(cli_torch_times_forget(c, m->torch, m->times, m->glob));
     m->n = yes ? m->n + m->n_torch : 0;

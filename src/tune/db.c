@@ -508,3 +508,27 @@ int sp_tune_forget(sp_tune_db *db, bool (*fn)(void *arg, const char *key, const 
     sp_sqlite.finalize(f.s);
     return done ? f.n : -1;
 }
+
+/* How many rows a statement has, whose first parameter this is; -1: it cannot be done. */
+static int rows_of(sp_tune_db *db, const char *text, const char *parameter)
+{
+    sqlite3_stmt *s = NULL;
+    int n = 0, rc;
+    if (!db || !db->sql || sp_sqlite.prepare_v2(db->sql, text, -1, &s, NULL)) return -1;
+    sp_sqlite.bind_text(s, 1, parameter, -1, NULL);
+    while ((rc = sp_sqlite.step(s)) == SQLITE_ROW) n++;
+    sp_sqlite.finalize(s);
+    return rc == SQLITE_DONE ? n : -1;
+}
+
+#define ALL_BUT " FROM trial WHERE substr(key, 1, length(?1))<>?1"
+
+int sp_tune_count_all(sp_tune_db *db, const char *but)
+{
+    return rows_of(db, "SELECT 1" ALL_BUT, but);
+}
+
+int sp_tune_forget_all(sp_tune_db *db, const char *but)
+{
+    return rows_of(db, "DELETE" ALL_BUT " RETURNING 1", but);
+}

@@ -62,6 +62,9 @@ void sp_tune_each(sp_tune_db *db, const char *prefix,
                   bool (*fn)(void *arg, const char *key, const sp_trial *trial), void *arg);
 /* Forget what `fn` says yes to; how many records went, or -1: the file cannot be written, or records live in memory. */
 int sp_tune_forget(sp_tune_db *db, bool (*fn)(void *arg, const char *key, const sp_trial *trial), void *arg);
+/* All records, those too that are damaged and that nobody reads, but of keys that begin with `but`: how many there are, and how many went. */
+int sp_tune_count_all(sp_tune_db *db, const char *but);
+int sp_tune_forget_all(sp_tune_db *db, const char *but);
 
 /* Time fn(arg), which the caller's thread runs by itself: repeats for about `seconds`, in windows of at least 20 us, after one warm-up call. quiet
  * (may be NULL) is told how long it waited for others. */

@@ -598,11 +598,25 @@ run 0 "and remembered" compile mlp.onnx --db t.db --json -o t.sparta
 json "all(l['source'] == 'database' for l in d['layers'] if l['op'] == 'Linear')" "and then it is not"
 run 0 "compile --remeasure" compile mlp.onnx --db t.db --no-propagate --remeasure --json -o t.sparta
 json "all(l['source'] == 'measured' for l in d['layers'] if l['op'] == 'Linear')" "compile --remeasure believes no time of before"
-if command -v script > /dev/null; then
-    for answer in n y; do
-        printf '%s\n' $answer | script -qec "$S doctor --forget --db t.db" /dev/null > out 2> err
-        has out "Forget " "doctor --forget asks on a terminal"; if [ $answer = n ]; then has out "0 times forgotten" "n: all stays"; fi
-    done
+if python3 -c "import sqlite3" 2> /dev/null; then
+    sql() { python3 -c "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); [print(*row) for row in db.execute(sys.argv[2])]; db.commit()" "$@"; }
+    others="SELECT count(*) FROM trial WHERE key NOT GLOB 'gpu *'"
+    # a point that was searched for, and rows that nobody reads: a key that is too long, no time, no verdict
+    for row in "'gpu product', 'wgmma', 'BN=64', '', 5" "hex(zeroblob(512)), 'dense', '', '', 1" "'minus', 'dense', '', '', -1"; do sql t.db "INSERT INTO trial VALUES($row, 0, 'ok', 1, 1, $(date +%s)000, 0)"; done
+    sql t.db "INSERT INTO trial VALUES('verdict', 'dense', '', '', 1, 0, 'odd', 1, 1, 0, 0)"
+    cp t.db globs.db; cp t.db all.db; n=$(sql t.db "$others")
+    run 0 "doctor --forget '*'" doctor --forget "*" --yes --times --db globs.db; has out "gpu product" "points that were searched for stay"; has out "1 times in ./globs.db" "all others that have a name go"
+    run 0 "doctor --forget 'gpu*'" doctor --forget "gpu*" --yes --times --db globs.db; has out "1 time forgotten" "points go by their name"; has out "0 times in" "and are not there"
+    run 0 "doctor --forget --yes" doctor --forget --yes --times --db all.db; has out "$n times forgotten" "without a glob those go too that nobody reads, and are counted"
+    has out "gpu product" "and points stay"; if [ "$(sql all.db "$others")" = 0 ]; then good "nothing else is there"; else bad "nothing else is there"; fi
+    if command -v script > /dev/null; then
+        for answer in n y; do
+            printf '%s\n' $answer | script -qec "$S doctor --forget --db t.db" /dev/null > out 2> err
+            has out "Forget $n times" "doctor --forget asks on a terminal"; if [ $answer = n ]; then gone=0; else gone=$n; fi
+            has out "$gone times forgotten" "$answer: $gone go"; if [ "$(sql t.db "$others")" = $((n - gone)) ]; then good "$answer: and the file says so"; else bad "$answer: and the file says so"; fi
+        done
+    fi
+    sql t.db "DELETE FROM trial WHERE key GLOB 'gpu *'"
 fi
 export SPARTA_SQLITE=0
 run 1 "doctor --forget without SQLite" doctor --forget --yes --db t.db; has err "nothing was shown or forgotten" "does not say that it forgot"

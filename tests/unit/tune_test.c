@@ -452,6 +452,30 @@ static void forgets_what_it_is_told(void **state)
     assert_int_equal(unsetenv("SPARTA_SQLITE"), 0);
 }
 
+/* Whatever is wrong with a row, it goes with all others; what was asked to stay stays. */
+static void forgets_what_nobody_reads(void **state)
+{
+    place *p = *state;
+    char text[64];
+    sp_tune_db *db = open_db(p->cx, NULL);
+    add(db, "k", "dense", "", 5);
+    add(db, "gpu k", "dense", "", 5);
+    execute(p->file, "INSERT INTO trial VALUES(hex(zeroblob(512)), 'dense', '', '', 1, 0, 'ok', 1, 1, 0, 0);"
+                     "INSERT INTO trial VALUES('minus', 'dense', '', '', -1, 0, 'ok', 1, 1, 0, 0);"
+                     "INSERT INTO trial VALUES('verdict', 'dense', '', '', 1, 0, 'odd', 1, 1, 0, 0);"
+                     "INSERT INTO trial VALUES('gpu', 'dense', '', '', 1, 0, 'ok', 1, 1, 0, 0);"
+                     "INSERT INTO trial VALUES('\xc3\xa4', 'dense', '', '', 1, 0, 'ok', 1, 1, 0, 0);");
+    assert_int_equal(sp_tune_count_all(db, "gpu "), 6);
+    assert_int_equal(sp_tune_forget_all(db, "gpu "), 6);
+    assert_int_equal(sp_tune_forget_all(db, "gpu "), 0);
+    sp_tune_close(db);
+    query(p->file, "SELECT group_concat(key) FROM trial", text, sizeof text);
+    assert_string_equal(text, "gpu k");
+    db = open_db(p->cx, ":memory:");
+    assert_int_equal(sp_tune_forget_all(db, "gpu "), -1);
+    sp_tune_close(db);
+}
+
 int main(void)
 {
     unsetenv("SPARTA_CACHE");
@@ -471,6 +495,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(quiet_times_take_the_place_of_others, fake_clocks, real_clocks),
         TEST(times_grow_old),
         TEST(forgets_what_it_is_told),
+        TEST(forgets_what_nobody_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
