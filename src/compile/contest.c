@@ -8,7 +8,7 @@
 
 enum {
     HOPELESS = 3,    /* times slower than the best: one turn is enough */
-    IMPLAUSIBLE = 8, /* times slower than what there is to do allows: timed again */
+    IMPLAUSIBLE = 8, /* times slower than the best of the bed, or than the peak allows: timed again */
     TWICE = 2        /* a time that was found so often is one */
 };
 
@@ -164,8 +164,8 @@ static double pace(const contest *x, const entrant *e)
  * was remembered is not believed, unless it was found twice. */
 static sparta_status doubt(contest *x)
 {
-    const double peak = x->l->peak > 0 ? x->l->peak : 1e11; /* the model's */
-    double best = 1e11 / peak * 2; /* twice as long as the peak allows is no surprise */
+    const double model = 1e11; /* operations a second: sp_lower_modelled */
+    double best = x->l->peak > 0 ? model / x->l->peak : 1;
     for (int i = 0; i < x->n; i++)
         if (pace(x, &x->all[i]) > 0) best = fmin(best, pace(x, &x->all[i]));
     for (int i = 0; i < x->n; i++) {
