@@ -25,20 +25,21 @@ os.environ["XDG_CACHE_HOME"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = tests.wor
 sparta.dynamo.register()
 torch.manual_seed(0)
 QUICK = {"no_measure": 1, "context": {"compiler": "", "cache_dir": tests.work.name + "/cache"}}
-layers, x = nn.Sequential(nn.Linear(8, 64), nn.GELU(), nn.Linear(64, 16)).eval(), torch.randn(3, 8)
+layers, others = (nn.Sequential(nn.Linear(8, 64), nn.GELU(), nn.Linear(64, 16)).eval() for _ in range(2))
+x = torch.randn(3, 8)
 right, translated = engine.translate, []
 engine.translate = lambda *given: translated.append(1) or right(*given)
 FOLDER = tests.work.name + "/cache/packages"
 MUTATIONS = 24
 
 
-def run():
+def run(model=layers):
     """How often it was compiled; the answer must be torch's. Nothing of an earlier call is alive."""
     translated.clear()
     torch._dynamo.reset()
     with torch.no_grad():
-        fast = torch.compile(layers, backend="sparta", options={"mode": "engine", "inner": "aot_eager", "compile": QUICK})
-        torch.testing.assert_close(fast(x), layers(x), rtol=1e-4, atol=1e-5)
+        fast = torch.compile(model, backend="sparta", options={"mode": "engine", "inner": "aot_eager", "compile": QUICK})
+        torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
     return len(translated)
 
 
@@ -160,12 +161,12 @@ def instead():
     """Links, folders, pipes and files that nobody may read in the places of both."""
     whole = read()
     for path, data in whole.values():
-        for what in ("folder", "link to nothing", "link in a circle", "another's package"):
+        for what in ("folder", "link to nothing", "link in a circle", "half of it, twice"):
             restore(whole)
             os.unlink(path)
             if what == "folder":
                 os.mkdir(path)
-            elif what == "another's package":
+            elif what == "half of it, twice":
                 put(path, data[: len(data) // 2] * 2)
             else:
                 os.symlink(path if "circle" in what else path + ".none", path)
@@ -175,10 +176,26 @@ def instead():
     restore(whole)
 
 
+def swapped():
+    """The files of two models of equal shape, in each other's places: a whole pair is right by itself."""
+    ours = set(os.listdir(FOLDER))
+    need(run(others) == 1, "another model has a package of its own")
+    theirs = set(os.listdir(FOLDER)) - ours
+    need(len(ours) == len(theirs) == 2, f"{sorted(ours)} and {sorted(theirs)}")
+    for a, b in zip(sorted(ours), sorted(theirs)):  # .pt, .sparta
+        for old, new in ((a, "../free"), (b, a), ("../free", b)):
+            os.replace(f"{FOLDER}/{old}", f"{FOLDER}/{new}")
+    need(run() == 1 and run(others) == 1, "another model's package was believed")
+    need(run() == 0 and run(others) == 0, "it is not kept again")
+    for name in theirs:
+        os.unlink(f"{FOLDER}/{name}")
+
+
 need(run() == 1 and run() == 0, "a package is kept and found")
 tests.check("bytes of the package", bytes_of, ".sparta")
 tests.check("bytes of the question", bytes_of, ".pt")
 tests.check("what the question says", fields)
 tests.check("a pickle that calls", hostile)
 tests.check("other things in their places", instead)
+tests.check("pairs of two models, swapped", swapped)
 raise SystemExit(tests.finish())

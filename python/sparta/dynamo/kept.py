@@ -1,12 +1,13 @@
 """Packages of parts, kept beside the kernels for processes to come, each with a question: made-up inputs and torch's answer.
 
     packages/<key>.sparta     the package
-    packages/<key>.pt         what is asked of it before it is used, and what its inputs and outputs are called
+    packages/<key>.pt         the key once more, what is asked of it before it is used, and what its inputs and outputs are called
 
 The key is a digest of all that either was made of: the graph, the values of its constants, options, versions, the processor. It is made again when a
-package was written: what somebody wrote into a constant meanwhile is in the package and not in the key. Who finds a package compares the digests of
-its weights, runs it on the question and compares the answer; what differs, or cannot be read, is compiled as if it were not there. Parts with open
-sizes are not kept: translating one decides sizes, which torch has to hear of. The least recently used go where there are more than MOST bytes.
+package was written: what somebody wrote into a constant meanwhile is in the package and not in the key. Who finds a package compares the key, which
+names of files may have lost, and the digests of its weights, runs it on the question and compares the answer; what differs, or cannot be read, is
+compiled as if it were not there. Parts with open sizes are not kept: translating one decides sizes, which torch has to hear of. The least recently
+used go where there are more than MOST bytes.
 """
 
 from __future__ import annotations
@@ -118,6 +119,8 @@ def find(part: Any, where: str) -> tuple[packages.Package, Model, Question] | No
         os.utime(where + ".pt")  # of the package's own file sessions would say that it was written
         with tracing(None):  # else torch.load gives tensors without data
             held = torch.load(where + ".pt", weights_only=True)
+        if held["key"] != os.path.basename(where):  # of another part, which passes its own question
+            return None
         made = _open(part, where)
         made.check()
     except Exception:  # a file that is damaged, or gone meanwhile
@@ -131,7 +134,8 @@ def keep(part: Any, where: str, package: packages.Package, model: Model, questio
         return package
     folder, name = os.path.split(where)
     answers = [t.contiguous().clone() for t in question.answers]  # of a view torch would write all that it is a view of
-    held = {"inputs": model.inputs, "outputs": model.outputs, "made": question.made, "answers": answers, "scales": question.scales}
+    asked = {"made": question.made, "answers": answers, "scales": question.scales}
+    held = {"key": name, "inputs": model.inputs, "outputs": model.outputs, **asked}
     mine: list[str] = []
     try:
         for _ in range(2):
