@@ -13,7 +13,7 @@ that says where, what and what to do. Needs neither torch nor a compiler. docs/p
 
 from typing import TYPE_CHECKING, Any
 
-from ._library import Error, version
+from ._library import Error, Note, version
 from .expression import Expression, expr
 from .formats import Format, Packed, pack
 from .package import Package, compile, inspect, load, propagate, save_arrays
@@ -73,6 +73,7 @@ __all__ = [
     "Error",
     "Expression",
     "Format",
+    "Note",
     "Package",
     "Packed",
     "Schedule",

@@ -1,4 +1,4 @@
-"""libsparta.so in this process: found, loaded, declared by its header; contexts and errors.
+"""libsparta.so in this process: found, loaded, declared by its header; contexts, errors and notes.
 
 A context serves one thread at a time, so every object of this package owns one, and what many threads may call at once (Package.run) takes one
 from a pool. ctypes releases the interpreter's lock for the length of a call.
@@ -8,8 +8,10 @@ import _thread
 import contextlib
 import ctypes as c
 import os
+import sys
 import threading
 import time
+import warnings
 import weakref
 
 from ._header import Header, whole
@@ -41,6 +43,10 @@ class OutOfMemory(Error, MemoryError):
 
 class DeviceFailed(Error, RuntimeError):
     pass
+
+
+class Note(UserWarning):
+    """What the library remarks about a call that did what it should: sizes that it assumed, times that it cannot keep."""
 
 
 _KIND = {
@@ -100,6 +106,14 @@ def string(value):
     return None if value is None else os.fsdecode(value)
 
 
+def _outside():
+    """How far up from who asks the code is that called this package, as warnings count it."""
+    level, frame = 1, sys._getframe(1)
+    while frame and frame.f_globals.get("__name__", "").split(".")[0] in ("sparta", "contextlib"):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def at_end(thing, function, *arguments):
     """Calls it when the thing is gone, but for a forked child: the threads that it would wait for are its parent's. Not when the process ends."""
     process = os.getpid()
@@ -129,20 +143,37 @@ class Context:
         at_end(self, lib.sparta_ctx_free, self.cx)
 
     def call(self, name, *arguments):
-        """One function of the header, which takes the context first or a handle that has it; raises what it says."""
+        """One function of the header, which takes the context first or a handle that has it; raises what it says, and warns of what it notes."""
+        self._heard(self._call, name, arguments)
+
+    def _call(self, name, arguments):
         function = getattr(lib, name)
         given = map(text, arguments) if function.argtypes[0] is not types["sparta_ctx"] else (self.cx, *map(text, arguments))
-        return self.check(function(*given))
+        self.check(function(*given))
+
+    def _heard(self, run, name, arguments):
+        try:
+            run(name, arguments)
+        except Error:
+            with contextlib.suppress(Note):  # where notes are errors this one goes first
+                self._tell()
+            raise
+        if self.interrupt:  # too late to stop anything
+            self._interrupted()
+        self._tell()
+
+    def _tell(self):
+        notes = string(lib.sparta_notes(self.cx))
+        if notes:
+            lib.sparta_ctx_reset(self.cx)  # each is heard once
+        for note in notes.splitlines():
+            warnings.warn(f"sparta: {note}", Note, stacklevel=_outside())
 
     def long(self, name, *arguments):
         """The same for a function that may take long, in a thread of its own: Ctrl-C reaches Python at once, and cancels it. Signals come to the main
         thread alone, so that others just call."""
-        if threading.current_thread() is not threading.main_thread():
-            self.call(name, *arguments)
-        else:
-            self._beside(name, arguments)
-        if self.interrupt:  # too late to stop anything
-            self._interrupted()
+        main = threading.current_thread() is threading.main_thread()
+        self._heard(self._beside if main else self._call, name, arguments)
 
     def paced(self, size, name, *arguments):
         """The same for a function that is called again and again, each time for so many elements: one that was quick for half as many is called
@@ -164,7 +195,7 @@ class Context:
             if not begun.acquire(blocking=False):  # it was given up
                 return
             try:
-                self.call(name, *arguments)
+                self._call(name, arguments)
             except BaseException as e:
                 failed.append(e)
             ended.set()
@@ -182,7 +213,7 @@ class Context:
             except BaseException as e:  # whatever happens here, the work ends first: it uses what the caller holds
                 # No thread is to be had, as at the end of Python.
                 if isinstance(e, RuntimeError) and thread.ident is None and begun.acquire(blocking=False):
-                    return self.call(name, *arguments)
+                    return self._call(name, arguments)
                 stopped = stopped or e
         if stopped:  # whatever came of it
             self.interrupt = stopped

@@ -14,10 +14,12 @@ import multiprocessing
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import onnx
@@ -203,6 +205,44 @@ def errors():
     refused(ValueError, "nobody", package.run, {"x": x}, ["nobody"])
     refused(MemoryError, "memory", door.load, package.save(os.path.join(tests.work, "e.sparta")), context={"max_memory": 1000, "copy_files": 1})
     close(package.run({"x": x})["logits"])
+
+
+def heard(call, *arguments, **more):
+    """What a call warns of: notes, each where the call stands."""
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        call(*arguments, **more)
+    for w in given:
+        need(w.category is door.Note and w.filename == __file__, f"{w.filename}: {w.category.__name__}: {w.message}")
+    return " | ".join(str(w.message) for w in given)
+
+
+def notes():
+    """What the library notes is a warning: of the call that it is about, and of no later one."""
+    db, sizes, memory = os.path.join(tests.work, "locked.db"), "sparta: sizes assumed: batch=128", f"{tests.work}/locked.db: another process holds its lock"
+    said = heard(door.compile, path, db=db)
+    need(said.count(sizes) == 1 and memory not in said, said)
+    with contextlib.closing(sqlite3.connect(db)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        said = heard(door.compile, path, db=db, dims={"batch": 8})
+    need(said.count(memory) == 1 and "sizes assumed" not in said, said)
+    apart = lambda: [t := threading.Thread(target=door.compile, args=(path,), kwargs=QUICK), t.start(), t.join()]
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        apart()
+    need([str(w.message).startswith(sizes) for w in given] == [True], "in another thread")
+    package = door.compile(path, **QUICK, context={"compiler": "", "cache_dir": ""})
+    need("portable" in heard(package.run, {"x": x}), "the first run")
+    need(heard(package.run, {"x": x}) == "", "another run")
+    exact = {"masks": {"fc3.weight": np.ones((10, 16))}, "rtol": 1e-12, "atol": 1e-12}
+    need("mask 'fc3.weight' keeps all" in heard(lambda: refused(door.Error, "differ", door.compile, path, **QUICK, **exact)), "beside an error")
+    out = os.path.join(tests.work, "noted.sparta")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", door.Note)
+        refused(door.Note, sizes, door.compile, path, out, **QUICK)
+        warnings.simplefilter("ignore", door.Note)
+        close(door.load(out).run({"x": x})["logits"])
+        need(heard(door.load(out).run, {"x": x}) == "", "what was compiled has code")
 
 
 def threads():
@@ -591,7 +631,7 @@ def importing():
 
 
 if __name__ == "__main__":
-    for check in (models, in_memory, reports, remeasured, masks_and_schedules, propagation, arrays, packed, errors, threads, closing, fork, interrupt, stop, one_input, files_alone, counted,
+    for check in (models, in_memory, reports, remeasured, masks_and_schedules, propagation, arrays, packed, errors, notes, threads, closing, fork, interrupt, stop, one_input, files_alone, counted,
                   without_threads, stopped_anywhere, leaks, header, examples, hints, importing, installed):
         tests.check(check.__name__, check)
     sys.exit(tests.finish())

@@ -270,8 +270,8 @@ CASES = {
     **{n: kind(n) for n in ("BitmapTensor", "BsrTensor", "CooTensor", "CscTensor", "CsfTensor", "CsrTensor", "DcsrTensor", "DiaTensor", "EllpackTensor")},
     "NMTensor": kind("NMTensor", 4, 4),
 }
-# An exception, a result, classes to derive from, words of a loop, numbers, and what the libraries that it is for call: nothing runs in them.
-NOTHING_RUNS = {"Error", "Expression", "Sparsifier", "SparseTensor", "iter", "nn.OperatorBase", "prune.Config", "prune.trainer_callback", "prune.lightning_callback"}
+# An exception, a warning, a result, classes to derive from, words of a loop, numbers, and what the libraries that it is for call: nothing runs in them.
+NOTHING_RUNS = {"Error", "Note", "Expression", "Sparsifier", "SparseTensor", "iter", "nn.OperatorBase", "prune.Config", "prune.trainer_callback", "prune.lightning_callback"}
 
 
 def case(name):

@@ -143,9 +143,9 @@ def _fit(path, time, names, errors, times) -> Exchange:
     if times is not None:
         o.time = _callback(context, type(o.time), names, lambda layer, pattern: times.get((layer, pattern)))
     handle = lib.sparta_fit_model.argtypes[-1]._type_()
-    with _options(context, "fit", threads=time.threads) as options:
-        context.long("sparta_fit_model", path, o, options, c.byref(handle))
     try:
+        with _options(context, "fit", threads=time.threads) as options:
+            context.long("sparta_fit_model", path, o, options, c.byref(handle))
         return _exchange(handle, names)
     finally:
         lib.sparta_fit_free(handle)
