@@ -14,6 +14,7 @@ from torch.nn.utils import parametrize, prune
 from ._conv1d import keep_layout
 from .masked import CLASSES, Masked
 from .nn import SparseLinear
+from .nn._mask import too_few_zeros
 
 ZEROS = 0.1  # an ordinary layer counts as pruned from this share of exact zeros on
 
@@ -36,10 +37,28 @@ def mask_of(module: Any) -> torch.Tensor | None:
     if is_packed(module):
         return module.get_sparse_indexes().mask()
     weight = module.weight.detach()
-    if weight.is_meta or not weight.is_floating_point():
-        return None
-    mask = weight != 0
-    return mask if float((~mask).float().mean() if mask.numel() else 0.0) >= ZEROS else None
+    return weight != 0 if _counts(weight) and _zeros(weight) >= ZEROS else None
+
+
+def _counts(weight: torch.Tensor) -> bool:
+    return not weight.is_meta and weight.is_floating_point()
+
+
+def _zeros(weight: torch.Tensor) -> float:
+    """The share of exact zeros."""
+    zeros = weight.numel() - int(weight.count_nonzero())
+    return zeros / weight.numel() if zeros else 0.0
+
+
+def unpruned(module: Any) -> tuple[float, str]:
+    """Of a layer without a mask: the share of its weight that is not 0, and why the rest does not count as gone."""
+    weight = weight_of(module)
+    if not _counts(weight):
+        return 1.0, f"dense: zeros of a weight of {weight.dtype} on {weight.device} do not count"
+    zeros = _zeros(weight)
+    percent = int(1000 * zeros) / 10  # never the one that it is less than
+    few = f"dense: {percent:g} % zeros: below {100 * ZEROS:g} % a layer does not count as pruned; sparsify_ with a mask makes it"
+    return 1 - zeros, too_few_zeros(weight != 0) or few
 
 
 def pruned_by_torch(module: nn.Module) -> list[prune.BasePruningMethod]:

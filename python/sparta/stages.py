@@ -245,6 +245,7 @@ def _row(name: str, module: Any, shared: set[int]) -> dict[str, Any]:
     mask: Any = _layers.mask_of(module)
     packed = _layers.is_packed(module)
     density = _layers.density(mask)
+    there, few = (density, "") if mask is not None else _layers.unpruned(module)
     measured = module.__dict__.get("measured", {})
     if measured.get("density", density) != density:
         # Another mask came since.
@@ -263,11 +264,11 @@ def _row(name: str, module: Any, shared: set[int]) -> dict[str, Any]:
         "dtype": str(next(module.parameters(recurse=False)).dtype).removeprefix("torch."),
         "pattern": _without_sparsity(asked) if asked else plain,
         "block": format or (f"{block[0]}x{block[1]}" if block else ""),
-        "density": density,
+        "density": there,
         "implement": f"blocks {block[0]}x{block[1]}" if blocks else getattr(module, "implement", "dense"),
         "sparse": blocks or format is not None,
         "left": left,
-        "reason": left or _reason(module, mask, packed, measured),
+        "reason": left or _reason(module, few, packed, measured),
         "us": measured.get("us"),
         "dense_us": measured.get("dense_us"),
     }
@@ -301,13 +302,13 @@ def _without_sparsity(pattern: str) -> str:
     return pattern if p.of or p.below is not None else pattern.rpartition(":")[0]
 
 
-def _reason(module, mask, packed, measured) -> str:
+def _reason(module, few, packed, measured) -> str:
     if measured.get("reason"):
         return measured["reason"]
     if packed:
         return module.reason
-    if mask is None:
-        return "density 1.00: there are no zeros to skip"
+    if few:
+        return few
     if getattr(module, "reason", ""):
         return module.reason
     return (

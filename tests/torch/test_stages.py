@@ -193,18 +193,38 @@ def too_little():
         need(not row["sparse"] and said in row["reason"], f"{said}: {row}")
 
 
+def thinned(zeros):
+    """A layer of 3072 weights, so many of them 0."""
+    model = nn.Sequential(nn.Linear(64, 48))
+    with torch.no_grad():
+        model[0].weight.view(-1)[torch.arange(zeros) * 97 % 3072] = 0
+    return model
+
+
 def nearly_dense():
     """A zero in a thousand makes no layer sparse, whatever its times say; in a hundred it may."""
     pretend(blocks_win)
     for zeros, said in ((0, "there are no zeros to skip"), (1, "0.033 % zeros"), (30, "0.98 % zeros"), (31, "")):
-        model = nn.Sequential(nn.Linear(64, 48))
-        with torch.no_grad():
-            model[0].weight.view(-1)[: 97 * zeros : 97] = 0
+        model = thinned(zeros)
         sparta.sparsify_(model, {"0": model[0].weight != 0})
         sparta.build_(model, X)
         row = sparta.report(model)[0]
         need(row["sparse"] is not bool(said), str(row))
         need(said in row["reason"] and (not said or zeros == 0 or "less than 1 % is dense" in row["reason"]), str(row))
+
+
+def few_zeros():
+    """Without sparsify_ a layer counts as pruned from a tenth of zeros on; below, the report counts them."""
+    pretend(blocks_win)
+    few = "less than 1 % is dense"
+    for zeros, said in ((0, "density 1.00: there are no zeros"), (1, f"0.033 % zeros; a layer with {few}"), (30, few), (31, "1 % zeros: below 10 %"), (215, "6.9 % zeros: below"), (307, "9.9 % zeros: below"), (308, "")):
+        model = thinned(zeros)
+        sparta.build_(model, X)
+        row = sparta.report(model)[0]
+        need(row["sparse"] is not bool(said) and said in row["reason"], str(row))
+        need(abs(row["density"] - (1 - zeros / 3072)) < 1e-6, str(row))
+        need(("no zeros" in row["reason"]) is (zeros == 0), str(row))
+    need("float32 on meta do not count" in sparta.report(nn.Sequential(nn.Linear(64, 48, device="meta")))[0]["reason"], "without data")
 
 
 def pruned_already():
@@ -960,6 +980,7 @@ for name, function in {
     "build_ and unbuild_": build,
     "blocks that gain too little": too_little,
     "layers with a few zeros": nearly_dense,
+    "layers with a few zeros, without sparsify_": few_zeros,
     "a model that is pruned already": pruned_already,
     "odd models": odd_models,
     "a model that reads weights": readers,
