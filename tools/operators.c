@@ -94,6 +94,9 @@ static void overloads(void)
            "A `.pt2` file may call these %d overloads; they become the operators above, and `add_` and others that change their first operand\n"
            "in place are their functional twins. Programs should be as `torch.export.export` gives them: `run_decompositions()` takes linear layers and\n"
            "attention apart. What is not here is refused, all of it in one message. The third column names the operator where there is one.\n\n"
+           "embedding_bag does what PyTorch does on a CPU. There ids behind the last offset (`include_last_offset`) are left out of sums, but not\n"
+           "where the table is f64 or the bags are padded, and means divide by their number too. The largest of a bag that has a NaN is NaN; PyTorch's\n"
+           "depends on where it stands.\n\n"
            "| overload | shares memory | becomes |\n|---|---|---|\n",
            sp_aten_n_rows);
     for (int i = 0; i < sp_aten_n_rows; i++) {

@@ -1,5 +1,6 @@
 /* aten_index.c: builders of what is addressed by numbers: lookups, windows, writes at places, bags, counts. */
 #include "import/aten.h"
+#include <math.h>
 #include <string.h>
 
 static sp_value *number(sp_aten *b, int64_t value)
@@ -337,14 +338,10 @@ static bool is_multiple(sp_aten *b, const json_value *ids, const json_value *bag
 static int64_t length_of_all(sp_aten *b, const sp_pt2_value *ids, const sp_pt2_value *offsets)
 {
     const sp_node *n = offsets->v ? offsets->v->producer : NULL;
-    if (!n || n->op != SP_OP_Range || n->n_in != 3) return 0;
-    const sparta_tensor *from = n->in[0]->constant, *step = n->in[2]->constant;
-    if (!from || !step || n->in[0]->dtype != SPARTA_I64 || n->in[2]->dtype != SPARTA_I64 ||
-        sparta_tensor_elements(from) != 1 || sparta_tensor_elements(step) != 1 ||
-        *(const int64_t *)from->data)
-        return 0;
-    const int64_t length = SP_MAX(*(const int64_t *)step->data, (int64_t)0);
-    return length && is_multiple(b, ids->meta, b->meta, length) ? length : 0;
+    if (!n || n->op != SP_OP_Range || n->in[0]->n_ints != 1 || n->in[2]->n_ints != 1) return 0;
+    int64_t length;
+    if (!sp_expr_is(n->in[0]->ints[0], 0) || !sp_expr_is_const(n->in[2]->ints[0], &length)) return 0;
+    return length > 0 && is_multiple(b, ids->meta, b->meta, length) ? length : 0;
 }
 
 static sp_value *equal_bags(sp_aten *b, sp_value *rows, int64_t length, int64_t width, int64_t mode)
@@ -357,32 +354,68 @@ static sp_value *equal_bags(sp_aten *b, sp_value *rows, int64_t length, int64_t 
     return sp_aten_node(b, op, SP_ATTRS(SP_INT("keepdims", 0)), 2, in);
 }
 
-/* Which id is in which bag, (bags, ids): in the last that begins at or before it. An id that pads is in none. */
-static sp_value *members(sp_aten *b, const sp_pt2_value *offsets, const sp_pt2_value *ids)
+/* Where bags begin, (bags). */
+static sp_value *beginnings(sp_aten *b, const sp_pt2_value *offsets)
 {
     sp_value *start = sp_aten_cast(b, offsets->v, offsets->dtype, SPARTA_I64);
-    if (sp_aten_yes(b, "include_last_offset", false))
-        start = OP(b, Slice, start, number(b, 0), number(b, -1), number(b, 0));
-    sp_value *begun = OP(b, LessOrEqual, OP(b, Unsqueeze, start, number(b, 1)), places(b, ids->v, 0)),
-             *count = OP(b, ReduceSum, sp_aten_cast(b, begun, SPARTA_BOOL, SPARTA_I64), number(b, 0)),
-             *bag = OP(b, Add, places(b, start, 0), sp_aten_number_of(b, SPARTA_I64, 1)),
-             *in = OP(b, Equal, OP(b, Unsqueeze, bag, number(b, 1)), count);
-    if (!sp_aten_arg(b, "padding_idx")) return in;
-    sp_value *pads = sp_aten_cast(b, sp_aten_in(b, "padding_idx", SPARTA_I64), SPARTA_I64, ids->dtype);
-    return OP(b, And, in, OP(b, Not, OP(b, Equal, ids->v, pads)));
+    if (!sp_aten_yes(b, "include_last_offset", false)) return start;
+    return OP(b, Slice, start, number(b, 0), number(b, -1), number(b, 0));
 }
 
-/* Bags of any length: a matrix of which row is in which bag, times the rows. */
-static sp_value *any_bags(sp_aten *b, sp_value *rows, const sp_pt2_value *offsets, const sp_pt2_value *ids,
-                          int64_t mode)
+/* Of each id the number of its bag, the last that begins at or before it, from 1 on. 0: it pads, and is in none. */
+static sp_value *bag_of(sp_aten *b, sp_value *start, const sp_pt2_value *ids, int64_t rows)
 {
-    if (mode == BAG_MAX)
-        return sp_aten_refuse(b, "the largest of bags of different lengths, or that are padded");
-    sp_value *member = sp_aten_cast(b, members(b, offsets, ids), SPARTA_BOOL, b->dtype);
-    sp_value *sums = OP(b, MatMul, member, rows);
-    if (mode == BAG_SUM) return sums;
-    sp_value *many = OP_WITH(b, ReduceSum, SP_ATTRS(SP_INT("keepdims", 1)), member, number(b, 1));
-    return OP(b, Div, sums, OP(b, Max, many, sp_aten_number_of(b, b->dtype, 1)));
+    sp_value *begun = OP(b, LessOrEqual, OP(b, Unsqueeze, start, number(b, 1)), places(b, ids->v, 0)),
+             *bag = OP_WITH(b, ReduceSum, SP_ATTRS(SP_INT("keepdims", 0)),
+                            sp_aten_cast(b, begun, SPARTA_BOOL, SPARTA_I64), number(b, 0));
+    if (!sp_aten_arg(b, "padding_idx")) return bag;
+    int64_t pads = sp_aten_int(b, "padding_idx", 0);
+    pads += pads < 0 ? rows : 0;
+    return OP(b, Where, OP(b, Equal, ids->v, sp_aten_number_of(b, ids->dtype, (double)pads)),
+              sp_aten_number_of(b, SPARTA_I64, 0), bag);
+}
+
+/* 0 for ids behind the last offset: sums of PyTorch's quick paths end there. Those of f64 or padded bags go on to the last id, as do the largest
+ * and, everywhere, the number by which means divide. */
+static sp_value *up_to_last(sp_aten *b, const sp_pt2_value *offsets, sp_value *bag)
+{
+    if (!sp_aten_yes(b, "include_last_offset", false) || sp_aten_arg(b, "padding_idx") ||
+        b->dtype == SPARTA_F64)
+        return bag;
+    sp_value *last = OP(b, Slice, sp_aten_cast(b, offsets->v, offsets->dtype, SPARTA_I64), number(b, -1),
+                        number(b, INT64_MAX));
+    return OP(b, Where, OP(b, Less, places(b, bag, 0), last), bag, sp_aten_number_of(b, SPARTA_I64, 0));
+}
+
+/* Rows of one bag as one, (bags, width): added, or their largest. A row of the result more, the first, takes what is in no bag. */
+static sp_value *in_bags(sp_aten *b, sp_value *start, sp_value *bag, sp_value *rows, sp_value *nothing,
+                         const char *how)
+{
+    sp_value *one = number(b, 1),
+             *width = OP_WITH(b, Shape, SP_ATTRS(SP_INT("start", 1), SP_INT("end", 2)), rows),
+             *shape =
+                 OP_WITH(b, Concat, SP_ATTRS(SP_INT("axis", 0)), OP(b, Add, OP(b, Shape, start), one), width),
+             *all = OP_WITH(b, ScatterND, SP_ATTRS(SP_STRING("reduction", how)),
+                            OP(b, Expand, nothing, shape), OP(b, Unsqueeze, bag, one), rows);
+    return OP(b, Slice, all, one, number(b, INT64_MAX), number(b, 0));
+}
+
+/* Bags of any length. Of halves in f32, as PyTorch does. */
+static sp_value *any_bags(sp_aten *b, sp_value *rows, const sp_pt2_value *offsets, const sp_pt2_value *ids,
+                          int64_t table_rows, int64_t mode)
+{
+    const sparta_dtype dtype = b->dtype == SPARTA_F64 ? SPARTA_F64 : SPARTA_F32;
+    sp_value *start = beginnings(b, offsets), *bag = bag_of(b, start, ids, table_rows),
+             *none = sp_aten_number_of(b, dtype, 0), *one = sp_aten_number_of(b, dtype, 1),
+             *ones = OP(b, Expand, one, OP(b, Shape, OP(b, Unsqueeze, bag, number(b, 1)))), *y;
+    rows = sp_aten_cast(b, rows, b->dtype, dtype);
+    if (mode == BAG_MAX) {
+        y = in_bags(b, start, bag, rows, sp_aten_number_of(b, dtype, -INFINITY), "max");
+        y = OP(b, Where, OP(b, Equal, in_bags(b, start, bag, ones, none, "add"), none), none, y);
+    } else
+        y = in_bags(b, start, up_to_last(b, offsets, bag), rows, none, "add");
+    if (mode == BAG_MEAN) y = OP(b, Div, y, OP(b, Max, in_bags(b, start, bag, ones, none, "add"), one));
+    return sp_aten_cast(b, y, dtype, b->dtype);
 }
 
 BUILD(embedding_bag)
@@ -391,16 +424,15 @@ BUILD(embedding_bag)
                        *offsets = sp_aten_tensor(b, "offsets"),
                        *scale = sp_aten_maybe(b, "per_sample_weights");
     const int64_t mode = sp_aten_int(b, "mode", 0);
-    int64_t width;
-    if (mode < 0 || mode > BAG_MAX || ids->rank != 1 || !sp_aten_known(table->meta, 1, &width))
-        return sp_aten_refuse(b, "ids of %d dims, or a table of unknown width", ids->rank);
-    if (sp_aten_int(b, "padding_idx", 0) < 0)
-        return sp_aten_refuse(b, "a padding_idx that counts from the end");
+    int64_t high, width;
+    if (mode < 0 || mode > BAG_MAX || ids->rank != 1 || !sp_aten_known(table->meta, 0, &high) ||
+        !sp_aten_known(table->meta, 1, &width))
+        return sp_aten_refuse(b, "ids of %d dims, or a table whose sizes are not fixed", ids->rank);
     sp_value *rows = OP(b, Gather, table->v, ids->v);
     if (scale) rows = OP(b, Mul, rows, OP(b, Unsqueeze, scale->v, number(b, 1)));
     const bool plain = !sp_aten_arg(b, "padding_idx") && !sp_aten_yes(b, "include_last_offset", false);
     const int64_t length = plain ? length_of_all(b, ids, offsets) : 0;
-    return length ? equal_bags(b, rows, length, width, mode) : any_bags(b, rows, offsets, ids, mode);
+    return length ? equal_bags(b, rows, length, width, mode) : any_bags(b, rows, offsets, ids, high, mode);
 }
 
 /* ------------------------------------------------------------------ counts */

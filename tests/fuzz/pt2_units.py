@@ -229,6 +229,7 @@ for mode in range(3):
     unit(f"embedding_bag-{mode}", f"{FLAT}{OFFSETS}r0, _1, _2, _3 = {BAG.format('r5', mode, 'false', 'none')} : f32[b,8], i64[0], i64[b], i64[b]")
 unit("embedding_bag.padding_idx", f"{FLAT}{OFFSETS}r0, _1, _2, _3 = {BAG.format('r5', 1, 'false', 2)} : f32[b,8], i64[0], i64[b], i64[b]")
 unit("embedding_bag-last", f"{FLAT}r4 = arange.start_step start=0 end=2 step=1 : i64[2]; r0, _1, _2, _3 = {BAG.format('r4', 1, 'true', 'none')} : f32[1,8], i64[0], i64[1], i64[1]")
+unit("embedding_bag-largest", f"{FLAT}r4 = arange.start_step start=0 end=2 step=1 : i64[2]; r0, _1, _2, _3 = {BAG.format('r4', 2, 'false', -3)} : f32[2,8], i64[0], i64[2], i64[2]")
 unit("embedding_bag.default", f"{FLAT}{OFFSETS}r0, _1, _2, _3 = embedding_bag.default weight=words indices=r7 offsets=r5 : f32[b,8], i64[0], i64[b], i64[b]")
 unit("_weight_norm.default", "r1 = _weight_norm.default v=w g=g dim=1 : f32[4,8]; r0 = linear.default input=x weight=r1 : f32[b,4]")
 unit("_weight_norm-whole", f"r0 = _weight_norm.default v=x g=z dim=-1 : {SAME}")
