@@ -296,7 +296,10 @@ static sp_value *uneven(sp_aten *b, sp_value *v, int rank, int axis, const int64
     if (b->status == SPARTA_OK) b->status = sp_graph_add_constant(b->p->g, NULL, &share, true, &by);
     for (int i = 0; i < n; i++) behind[i] = 2 + i;
     if (n && b->status == SPARTA_OK) by = OP(b, Unsqueeze, by, sp_aten_numbers(b, n, behind));
-    return OP_WITH(b, ReduceSum, SP_ATTRS(SP_INT("keepdims", 0)), OP(b, Mul, window, by), one);
+    /* What fills a short window up may be infinite, and counts for nothing. */
+    sp_value *none = sp_aten_number_of(b, b->dtype, 0),
+             *shared = OP(b, Where, OP(b, Equal, by, none), none, OP(b, Mul, window, by));
+    return OP_WITH(b, ReduceSum, SP_ATTRS(SP_INT("keepdims", 0)), shared, one);
 }
 
 /* Into one: a global pool. Into more: windows side by side, where they divide the size; else axis by axis. */
