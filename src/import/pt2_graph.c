@@ -261,6 +261,7 @@ static sp_pt2_value *first_operand(sp_pt2 *p, const sp_aten *b)
 static sparta_status change(sp_pt2 *p, const sp_aten *b, sp_pt2_value *first)
 {
     if (!first || !b->out[0]) return sp_fail(p->cx, SPARTA_E_FORMAT, "it changes nothing");
+    if (b->out[0] == first->v) return SPARTA_OK; /* as dropout_ in eval mode leaves it */
     if (first->fixed)
         return sp_fail(
             p->cx, SPARTA_E_UNSUPPORTED,

@@ -123,7 +123,7 @@ CASES = {
     "uneven pools": (lambda i, x: (F.adaptive_avg_pool2d(i, 4), F.adaptive_avg_pool2d(i, (5, 3)), F.adaptive_avg_pool2d(i, 7), F.adaptive_avg_pool1d(x, 3), F.adaptive_max_pool2d(i, (4, 5))), IMAGE, X),
     "uneven pools of what is not finite": (lambda x: F.adaptive_avg_pool1d(x, 3), torch.randn(1, 2, 8).index_fill(2, torch.tensor([7]), torch.inf)),
     "writes at places": (lambda x, i, w: (x.scatter_add(1, i[:, :, None].expand(2, 5, 4) % 3, w.repeat(1, 2, 1).float()), x.scatter(2, i[:, None, :3].expand(2, 3, 3) % 4, w.float()), x.scatter(1, i[:, :1, None], 7.0), torch.zeros(3, 4).index_put((i[0],), x[0, :1]), torch.zeros(2, 3, 4).index_put((i[:, :2] % 2, i[:, 1:3] - 1), x[0, 0], accumulate=True), torch.masked_fill(x, x > 0, 1).index_put((x > 1,), torch.tensor(2.0)), (x * 1).index_put_((i[0] % 2,), torch.ones(4)), torch.ops.aten.index_put(x, [None, i[0, :2]], x[:, :2]), torch.ops.aten.index_put(torch.zeros(2, 3, 4), [None, i[:, :2], i[:, 1:3] - 1], x[0, 0, 0], True), torch.ops.aten.index_put(torch.zeros(2, 3, 4), [i[0, :1] % 2, None, i[0, :2]], x[0, :2, :3])), X, IDS, WHOLE),
-    "in place ones": (lambda x, i: (F.dropout(x * 1, 0.5, False, True), (x * 1).scatter_add_(1, i[:, :1, None], x[:, :1]), F.threshold((x * 1), 0.1, 0.0, True)), X, IDS),
+    "in place ones": (lambda x, i: (F.dropout(x, 0.5, False, True).relu(), F.dropout(x * 1, 0.5, False, True), (x * 1).scatter_add_(1, i[:, :1, None], x[:, :1]), F.threshold((x * 1), 0.1, 0.0, True)), X, IDS),
     "counts": (lambda x: (torch.histc(x, 5, -1, 1), torch.histc(x, 4), torch.histc(x[:1, :1, :1] * 0 + 2, 3)), X),
     "bags": (lambda t, i, s: (F.embedding_bag(i, t), F.embedding_bag(i, t, mode="sum"), F.embedding_bag(i, t, mode="max"), F.embedding_bag(i, t, mode="sum", per_sample_weights=s), F.embedding_bag(i.reshape(-1), t, torch.tensor([0, 4, 4, 7])), F.embedding_bag(i.reshape(-1), t, torch.tensor([0, 3, 10]), mode="sum", include_last_offset=True), F.embedding_bag(i, t, padding_idx=1), F.embedding_bag(i, t, mode="sum", padding_idx=0), F.embedding_bag(i.reshape(-1), t, torch.arange(0, 6, 2), mode="sum")), torch.randn(6, 3), IDS, torch.rand(2, 5)),
     "bags of f64": (lambda t, i, o: tuple(F.embedding_bag(i, t.double(), o, mode=m, include_last_offset=True) for m in ("sum", "mean")), torch.randn(6, 3), IDS[0], torch.tensor([0, 2, 4])),
@@ -168,6 +168,8 @@ def in_place():
         y.add_(1)
         return v
 
+    agree("dropped", nn.Sequential(nn.Dropout(0.5, inplace=True), nn.Linear(4, 4)), (X,))
+    refused(sparta.Error, "an input or a weight, in place", sparta.compile, save("input", Of(lambda x: x.relu_().sum()), (X,)))
     refused(sparta.Error, "changed in place", sparta.compile, save("seen", Of(seen), (X,)))
     functional = torch.export.export(Of(seen), (X,)).run_decompositions({})
     path = os.path.join(tests.work.name, "functional.pt2")
