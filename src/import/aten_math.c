@@ -286,10 +286,10 @@ BUILD(variance)
     sp_value *off = OP(b, Sub, x, reduced(b, SP_OP_ReduceMean, x, true)),
              *y = reduced(b, SP_OP_ReduceMean, OP(b, Mul, off, off), keep);
     if (less != 0) {
-        sp_value *n = sp_aten_cast(b, OP(b, Div, OP(b, Size, x), OP(b, Size, y)), SPARTA_I64, SPARTA_F32),
-                 *left = OP(b, Max, OP(b, Sub, n, sp_aten_number_of(b, SPARTA_F32, less)),
-                            sp_aten_number_of(b, SPARTA_F32, 0));
-        y = OP(b, Mul, y, sp_aten_cast(b, OP(b, Div, n, left), SPARTA_F32, dtype));
+        sp_value *n = sp_aten_cast(b, OP(b, Div, OP(b, Size, x), OP(b, Size, y)), SPARTA_I64, dtype),
+                 *left = OP(b, Max, OP(b, Sub, n, sp_aten_number_of(b, dtype, less)),
+                            sp_aten_number_of(b, dtype, 0));
+        y = OP(b, Mul, y, OP(b, Div, n, left));
     }
     if (strstr(b->row->overload, "_mean") && b->n_names > 1)
         b->out[1] = sp_aten_cast(b, reduced(b, SP_OP_ReduceMean, x, keep), dtype, b->dtype);

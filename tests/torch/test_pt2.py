@@ -49,8 +49,8 @@ def leaves(answer):
     return [x for x in torch.utils._pytree.tree_leaves(answer) if isinstance(x, torch.Tensor)]
 
 
-def agree(name, module, inputs, shapes=None, more=(), kwargs=None):
-    """The package of the exported module at the example and at other sizes."""
+def agree(name, module, inputs, shapes=None, more=(), kwargs=None, most=1e-4):
+    """The package of the exported module at the example and at other sizes, as close as that."""
     package = sparta.compile(save(name, module.eval(), inputs, shapes, kwargs), **QUICK)
     for given in (inputs, *more):
         with torch.no_grad():
@@ -58,7 +58,7 @@ def agree(name, module, inputs, shapes=None, more=(), kwargs=None):
         got = package.run(dict(zip(package.inputs, leaves((given, kwargs or {})))))
         need(len(got) == len(want), f"{list(got)} for {len(want)} outputs")
         for have, expected in zip(got.values(), want):
-            close(have, expected)
+            close(have, expected, most)
     return package
 
 
@@ -139,6 +139,11 @@ CASES = {
 def overloads(name):
     function, *inputs = CASES[name]
     agree("case", Of(function), tuple(inputs))
+
+
+def wide():
+    """What is f64 is computed in f64."""
+    agree("wide", Of(lambda d: (d.var(-1), d.std(1), *torch.var_mean(d), d.logsumexp(-1), d.softmax(-1), F.adaptive_avg_pool1d(d, 3), d.norm(dim=-1))), (X.double(),), most=1e-13)
 
 
 def attention():
@@ -518,6 +523,7 @@ def hostile():
 
 for case in CASES:
     tests.check(f"overloads: {case}", overloads, case)
+tests.check("f64", wide)
 tests.check("attention", attention)
 tests.check("in place", in_place)
 tests.check("layers", layers)
