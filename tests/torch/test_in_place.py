@@ -51,6 +51,14 @@ def flat(value):
     return [value] if isinstance(value, torch.Tensor) else []
 
 
+def need_engine(what, instead=""):
+    """In mode engine the graphs that are alive run as packages; or are rewritten, for a reason that has these words."""
+    gc.collect()
+    graphs = [(graph.mode, graph.instead) for graph in sparta.dynamo._alive]
+    as_wanted = [instead in said if instead else mode == "engine" for mode, said in graphs]
+    need(graphs and all(as_wanted), f"{what}: {graphs}, wanted {instead or 'engine'}")
+
+
 def alike(got, want, what):
     need(len(flat(got)) == len(flat(want)), f"{what}: {len(flat(got))} tensors, eager has {len(flat(want))}")
     for a, b in zip(flat(got), flat(want)):
@@ -265,6 +273,14 @@ def known_to_write():
         (op.getitem, (x, 0), {}, False), (torch._foreach_add_, ([x], 1), {}, True), (print, (x,), {}, False), (lambda t: t, (x,), {}, True),
     ):  # fmt: skip
         need(writes.writes(graph.call_function(function, given, more)) == wanted, f"{function} of {given} {more}")
+    aten = torch.ops.aten
+    for function, given, wanted in (
+        (aten.batch_norm.default, (x, None, None, x, x, True, 0.1, 1e-5, False), True), (aten.batch_norm.default, (x, None, None, x, x, False, 0.1, 1e-5, False), False),
+        (aten.batch_norm.default, (x, None, None, None, None, True, 0.1, 1e-5, False), False), (aten.instance_norm.default, (x, None, None, x, x, True, 0.1, 1e-5, False), True),
+        (aten.native_batch_norm.default, (x, None, None, x, x, True, 0.1, 1e-5), True), (aten.batch_norm_update_stats.default, (x, x, x, 0.1), True),
+        (aten._native_batch_norm_legit_no_training.default, (x, None, None, x, x, 0.1, 1e-5), False), (torch.native_batch_norm, (x, None, None, x, x, True, 0.1, 1e-5), True),
+    ):  # fmt: skip
+        need(writes.writes(graph.call_function(function, given)) == wanted, f"{function} of {given}")
     # Blocks of autocast and of gradients write to no weight.
     weight = graph.placeholder("weight")
     weight.meta["example_value"] = torch.ones(2, 2)
@@ -274,6 +290,56 @@ def known_to_write():
     need(not writes.written(nodes, weight), "a mode is said to write to a weight")
     need(writes.written([*nodes, graph.call_function(lambda: None, ())], weight), "a function that nobody knows is said to write to no weight")
     return f"{len(named)} methods"
+
+
+# Norms in training as functions of (x, mean, variance); what they return nobody reads.
+NORMS = {
+    "F.batch_norm": lambda x, m, v: nn.functional.batch_norm(x, m, v, training=True, momentum=0.5),
+    "F.instance_norm": lambda x, m, v: nn.functional.instance_norm(x.t()[None], m, v, momentum=0.5),
+    "torch.batch_norm": lambda x, m, v: torch.batch_norm(x, None, None, m, v, True, 0.5, 1e-5, False),
+    "torch.native_batch_norm": lambda x, m, v: torch.native_batch_norm(x, None, None, m, v, True, 0.5, 1e-5),
+}
+
+
+class Uncounted(nn.Module):
+    """A BatchNorm1d whose calls nobody counts: of all that it writes only the schema-less statistics are left."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.norm = thin(nn.Linear(16, 16)), nn.BatchNorm1d(16)
+        self.norm.num_batches_tracked = None
+
+    def forward(self, x):
+        self.norm(x)
+        return self.layer(x)
+
+
+@torch.no_grad()
+def statistics():
+    """Running statistics are updated where the norm's answer is not read, and who reads them later reads the new ones."""
+    layer = thin(nn.Linear(16, 16)).eval()
+    given = [torch.randn(16, 16), torch.zeros(16), torch.ones(16)]
+    for name, norm in NORMS.items():
+        for mode in MODES:
+
+            def unread(x, m, v):
+                norm(x, m, v)
+                return nn.functional.batch_norm(layer(x), m, v)
+
+            def read(x, m, v):
+                return layer(norm(x, m, v)[0].reshape(-1, 16)), m * 2
+
+            for what, f in (("unread", unread), ("read", read)):
+                once(f"{name}, {what}", f, given, mode)
+                if mode == "engine":
+                    need_engine(f"{name}, {what}", "writes in place")
+    for mode in MODES:
+        model = Uncounted()
+        twin, x = copy.deepcopy(model), torch.randn(6, 16)
+        torch._dynamo.reset()
+        alike(compiled(model, mode)(x), twin(x), f"{mode}: the result")
+        alike(list(model.buffers()), list(twin.buffers()), f"{mode}: statistics")
+    return f"{len(NORMS) + 1} norms"
 
 
 # ---------------------------------------------------------------- modules that write
@@ -508,6 +574,7 @@ for name, function in {
     "every in-place method, on what is given": methods,
     "every in-place method, on what is computed": methods_on_computed,
     "every out=": into_out,
+    "running statistics": statistics,
     "buffers": buffers,
     "caches": caches,
     "BatchNorm in training, an embedding with max_norm": norms,

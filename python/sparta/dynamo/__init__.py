@@ -26,10 +26,11 @@ _told: set[str] = set()
 
 
 class Graph:
-    """A compiled graph: what runs it, and a row of {"name", "op", "implement", "reason"} for each layer that was looked at."""
+    """A compiled graph: what runs it, why that is not the mode asked for, and a row of {"name", "op", "implement", "reason"} for each layer that was
+    looked at."""
 
-    def __init__(self, mode: str) -> None:
-        self.mode = mode
+    def __init__(self, mode: str, instead: str = "") -> None:
+        self.mode, self.instead = mode, instead
         self.rows: list[dict[str, str]] = []
         self.run: Any = None
         _alive.add(self)

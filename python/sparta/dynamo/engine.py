@@ -35,7 +35,7 @@ from .check import ask, differs, results
 from .kept import described, drop, find, keep, place
 from .rewrite import copied, name_of, rewrite
 from .translate import Model, Unknown, is_sym, known, translate
-from .writes import draws, memory
+from .writes import draws, memory, writes
 
 _NAMED = types["sparta_named_tensor"]
 _CODES = {
@@ -65,7 +65,7 @@ def compile_graph(gm: torch.fx.GraphModule, inputs: Any, name: str, more: dict, 
             reason = f"it cannot be traced to ATen ({type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error).strip() else ''})"
     if traced is None:
         tell(f"mode engine: {reason}; the graph is rewritten instead")
-        graph = Graph("rewrite")
+        graph = Graph("rewrite", reason)
         graph.run = inner(name, rewrite(gm, inputs, graph), inputs, more)
         return graph
     left = [
@@ -105,7 +105,7 @@ def to_aten(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     mode: Any = next(getattr(f, "fake_mode") for f in fakes if isinstance(f, torch.Tensor))  # noqa: B009
     with tracing(None), mode, torch.no_grad():
         traced = make_fx(copied(gm), pre_dispatch=True, _allow_non_fake_inputs=True)(*fakes)
-    traced.graph.eliminate_dead_code()
+    traced.graph.eliminate_dead_code(is_impure_node=lambda n: n.is_impure() or writes(n))
     return traced
 
 
@@ -113,8 +113,7 @@ def functional(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Without writes in place: x.add_(y) is x + y for who reads x later, where nobody else sees x's memory."""
     nodes = list(gm.graph.nodes)
     for at, node in enumerate(nodes):
-        schema = getattr(node.target, "_schema", None)
-        if node.op != "call_function" or schema is None or not schema.is_mutable:
+        if getattr(node.target, "_schema", None) is None or not writes(node):
             continue
         word, overload = str(node.target).split(".")[1:3]
         plain = getattr(getattr(torch.ops.aten, word.removesuffix("_"), None), overload, None)

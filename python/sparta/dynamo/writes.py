@@ -5,7 +5,7 @@
     written(nodes, tensor)     may one of these nodes write to the memory of a tensor?
 
 Dynamo's graph has torch as people write it, x.add_(1), torch.add(x, 1, out=y), x += 1, F.relu(x, inplace=True), F.batch_norm: some writes stand in a
-name, some in an argument. ATen's graphs have schemas that say it. What is not known to write nothing writes.
+name, some in an argument. ATen's graphs have schemas that say it, of all but running statistics. What is not known to write nothing writes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,13 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+# Norms that update the running statistics they are given, which not even ATen's schemas say.
+_NORMS = (
+    "batch_norm", "instance_norm", "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_batch_norm_impl_index", "batch_norm_update_stats",
+    "batch_norm_gather_stats", "batch_norm_gather_stats_with_counts",
+)  # fmt: skip
 # Functions that write to what they are given under no name that says so, and the argument that must be there for it.
-_STATEFUL = {"batch_norm": "running_mean", "instance_norm": "running_mean", "embedding": "max_norm", "embedding_bag": "max_norm"}
+_STATEFUL = {**dict.fromkeys(_NORMS, "running_mean"), "embedding": "max_norm", "embedding_bag": "max_norm"}
 _PURE = (operator, math, builtins)
 _IN_PLACE_OPERATORS = frozenset(
     name for name in dir(operator) if name.startswith("i") and hasattr(operator, f"__{name}__") and name not in ("inv", "invert", "index", "is_not")
@@ -49,9 +54,8 @@ def _by_name(name: str) -> bool:
 
 def _function_writes(node: torch.fx.Node) -> bool:
     target: Any = node.target
-    schema = getattr(target, "_schema", None)
-    if schema is not None:
-        return bool(schema.is_mutable)
+    if getattr(target, "_schema", None) is not None:
+        return bool(target._schema.is_mutable) or _updates_statistics(node)
     name, module = getattr(target, "__name__", ""), getattr(target, "__module__", None) or ""
     if any(getattr(place, name, None) is target for place in _PURE):
         return target in (operator.setitem, operator.delitem, setattr, delattr) or name in _IN_PLACE_OPERATORS
@@ -62,6 +66,20 @@ def _function_writes(node: torch.fx.Node) -> bool:
     # Functions of torch in C: the others of its names, and whatever else can be called, may do anything.
     ours = getattr(torch, name, None) is target or getattr(torch._C._nn, name, None) is target or getattr(torch.Tensor, name, None) is target
     return not ours or name in _STATEFUL or name.startswith("_foreach_") or name in ("set_rng_state", "manual_seed")
+
+
+def _updates_statistics(node: torch.fx.Node) -> bool:
+    """Of ATen's graphs: a norm with running statistics, unless it only reads them."""
+    target: Any = node.target
+    given = _given(node) if target._schema.name.removeprefix("aten::") in _NORMS else {}
+    return given.get("running_mean") is not None and given.get("training", given.get("use_input_stats")) is not False
+
+
+def _given(node: torch.fx.Node) -> dict[str, Any]:
+    """The arguments of an overload, with those that it has by default."""
+    target: Any = node.target
+    known = target._schema.arguments
+    return {a.name: a.default_value for a in known} | dict(zip([a.name for a in known], node.args)) | node.kwargs
 
 
 def _argument(node: torch.fx.Node, name: str) -> Any:
@@ -80,8 +98,7 @@ def draws(node: torch.fx.Node) -> bool:
     target: Any = node.target
     if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
         return False
-    names = [a.name for a in target._schema.arguments]
-    given = {a.name: a.default_value for a in target._schema.arguments} | dict(zip(names, node.args)) | node.kwargs
+    given = _given(node)
     return not (given.get("train") is False or given.get("training") is False or given.get("dropout_p") == 0)
 
 
