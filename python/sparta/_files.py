@@ -12,7 +12,7 @@ from typing import Any
 
 from ._library import Context, Path, lib, new, string, types
 from ._report import Report
-from .package import Package, _file, _is_module, _named, _options, _texts, inspect, save_arrays
+from .package import Package, _file, _globs, _is_module, _named, _options, inspect, save_arrays
 
 _PRUNED = {name: name for name in ("name", "shape", "density", "norm_kept", "error", "left")}
 
@@ -74,12 +74,11 @@ def prune(
 
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(_path(model, "prune"))
-        if data is not None and not isinstance(data, (str, os.PathLike)):
+        if data is not None and not isinstance(data, (str, bytes, os.PathLike)):
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sparta-"))
             data = save_arrays(os.path.join(folder, "data.npz"), _by_name(data, "prune: data"))
         o = new("sparta_prune_options", pattern=pattern, method=method, threads=threads)
-        o.data = None if data is None else os.fsencode(data)
-        o.keep = _texts([keep] if isinstance(keep, str) else keep)
+        o.data, o.keep = data, _globs(keep, "keep")
         if progress:
             o.progress = type(o.progress)(tell)
         compile_options = stack.enter_context(_options(context, "prune", **options))

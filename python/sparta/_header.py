@@ -6,6 +6,7 @@ cannot be given where a session is asked for), an enum a class of integers. What
 """
 
 import ctypes as c
+import os
 import re
 import types
 
@@ -15,23 +16,28 @@ _PLAIN = {
 }  # fmt: skip
 
 
-def whole(value):
-    """C ends a text at its first zero byte: what stands behind it would be cut without a word."""
-    if type(value) is bytes and b"\0" in value:
+def text(value, name="it"):
+    """What C takes as a text, or None. ctypes itself takes a number as the address of one, and cuts a text at its first zero byte without a word."""
+    if value is None and name != "path":  # which no function may be without
+        return None
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name} is a text (str, bytes or a path), not {type(value).__name__}")
+    value = os.fsencode(value)
+    if b"\0" in value:
         raise ValueError(f"a text with a zero byte at {value.index(0)}, where it would be cut: {value[:80]!r}")
     return value
 
 
 class _WithTexts(c.Structure):
     def __setattr__(self, name, value):
-        super().__setattr__(name, whole(value))
+        super().__setattr__(name, text(value, name) if name in self._texts_ else value)
 
 
 class Header:
-    """types[name]: a ctypes type or an enum's class; functions[name]: (result, [argument types])."""
+    """types[name]: a ctypes type or an enum's class; functions[name]: (result, [argument types]); texts[name]: [(place, name)] of its texts."""
 
     def __init__(self, text):
-        self.types, self.functions, self.numbers = dict(_PLAIN), {}, {}
+        self.types, self.functions, self.texts, self.numbers = dict(_PLAIN), {}, {}, {}
         for name, value in re.findall(r"^#define (SPARTA_\w+)[ \t]+(\d+)\b", text, re.M):
             self.numbers[name] = int(value)
         text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
@@ -64,9 +70,12 @@ class Header:
         elif opaque:
             self.types[opaque[1]] = type(opaque[1], (c.c_void_p,), {})
         elif function:
-            arguments = [] if function[3] == "void" else [self._fields(a)[0][1] for a in self._split(function[3])]
+            arguments = [] if function[3] == "void" else [self._fields(a)[0] for a in self._split(function[3])]
             # An array as an argument is a pointer; none is passed by value.
-            self.functions[function[2]] = (self._type(function[1]), arguments)
+            self.functions[function[2]] = (self._type(function[1]), [kind for _, kind in arguments])
+            # A char * that is not const is memory for an answer.
+            const = [a.startswith("const") for a in self._split(function[3])]
+            self.texts[function[2]] = [(i, name) for i, (name, kind) in enumerate(arguments) if kind is c.c_char_p and const[i]]
         else:
             raise ValueError(f"sparta.h: cannot read {d[:80]!r}")
 
@@ -83,8 +92,8 @@ class Header:
 
     def _struct(self, name, body):
         fields = [f for d in self._declarations(body + ";") if d for f in self._fields(d)]
-        base = _WithTexts if any(kind is c.c_char_p for _, kind in fields) else c.Structure
-        self.types[name] = type(name, (base,), {"_fields_": fields})
+        texts = {field for field, kind in fields if kind is c.c_char_p or getattr(kind, "_type_", None) is c.c_char}
+        self.types[name] = type(name, (_WithTexts if texts else c.Structure,), {"_fields_": fields, "_texts_": texts})
 
     @staticmethod
     def _split(text):

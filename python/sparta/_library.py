@@ -14,7 +14,7 @@ import time
 import warnings
 import weakref
 
-from ._header import Header, whole
+from ._header import Header, text
 
 _FREE = {name: name + "_close" for name in ("sparta_archive", "sparta_model", "sparta_package")}  # of other handles NAME_free
 QUICK = 0.02  # seconds that Ctrl-C may wait for a call
@@ -92,14 +92,18 @@ def new(name, **fields):
     unknown = sorted(set(fields) - {f[0] for f in types[name]._fields_})
     if unknown:
         raise TypeError(f"{name} has no {unknown[0]!r}")
-    s = types[name](**{k: text(v) for k, v in fields.items()})
+    s = types[name](**fields)
     if s._fields_[0][0] == "size":
         s.size = c.sizeof(s)
     return s
 
 
-def text(value):
-    return whole(os.fsencode(value)) if isinstance(value, (str, os.PathLike)) else value
+def texts(values, name):
+    """A list of them, with None at its end; None where there are none."""
+    values = [text(value, name) for value in values]
+    if None in values:  # it would end the list
+        raise TypeError(f"{name} is a text (str, bytes or a path), not None")
+    return (c.c_char_p * (len(values) + 1))(*values, None) if values else None
 
 
 def string(value):
@@ -148,7 +152,9 @@ class Context:
 
     def _call(self, name, arguments):
         function = getattr(lib, name)
-        given = map(text, arguments) if function.argtypes[0] is not types["sparta_ctx"] else (self.cx, *map(text, arguments))
+        given = [*arguments] if function.argtypes[0] is not types["sparta_ctx"] else [self.cx, *arguments]
+        for i, of in header.texts[name]:
+            given[i] = text(given[i], of)
         self.check(function(*given))
 
     def _heard(self, run, name, arguments):

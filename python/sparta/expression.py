@@ -81,7 +81,7 @@ class Expression(Handle):
         """Zeros: a result that is added to begins as these."""
         import numpy as np
 
-        wanted = (_NAMED * 1)(_NAMED(name=name.encode()))
+        wanted = (_NAMED * 1)(_NAMED(name=name))
         self._context.check(lib.sparta_expression_types(self._handle, inputs, len(inputs), wanted, 1))
         shape, code = tuple(wanted[0].tensor.dim[: wanted[0].tensor.rank]), wanted[0].tensor.dtype
         if any(type(a).__module__.partition(".")[0] == "torch" for a in arrays.values()):
@@ -114,7 +114,7 @@ def _named(arrays):
     """(named tensors, what must live as long as they do)."""
     tensors, keep = (_NAMED * len(arrays))(), []
     for slot, (name, array) in zip(tensors, arrays.items()):
-        slot.name = name.encode()
+        slot.name = name
         slot.tensor, kept = _arrays.view(array, name, rows=True)
         keep.append(kept)
     return tensors, keep
@@ -124,7 +124,7 @@ def _written(arrays):
     """The same of results, and what to call when they are there."""
     tensors, keep, done = (_NAMED * len(arrays))(), [], []
     for slot, (name, array) in zip(tensors, arrays.items()):
-        slot.name = name.encode()
+        slot.name = name
         slot.tensor, kept, call = _arrays.written(array, f"expression: out {name}")
         keep.append(kept)
         done.append(call)
@@ -165,7 +165,7 @@ def expr(
     names = list(dict.fromkeys([*given, *wanted, *told]))
     list_of, keep = (types["sparta_expression_operand"] * len(names))(), []
     for operand, name in zip(list_of, names):
-        operand.name = name.encode()
+        operand.name = name
         if name in packed:
             if name in told and packed[name].dtype != _arrays.dtype_name(told[name]):
                 raise TypeError(f"expression: {name} is {packed[name].dtype}, and dtypes says {_arrays.dtype_name(told[name])}; convert it first")
@@ -179,7 +179,7 @@ def expr(
         if name in told and operand.tensor.dtype != told[name]:
             has = _arrays.dtype_name(operand.tensor.dtype)
             raise TypeError(f"expression: {name} is {has}, and dtypes says {_arrays.dtype_name(told[name])}; convert it first")
-        operand.format = wanted[name].encode() if name in wanted else None
+        operand.format = wanted.get(name)
     spec = new(
         "sparta_expression_spec", text=text, n=len(names), operand=list_of, schedule=schedule, target=target, threads=threads, limit=float(limit)
     )

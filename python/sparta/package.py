@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import _arrays
-from ._library import Context, Error, Handle, Path, Pool, lib, new, numbers, string, text, types
+from ._library import Context, Error, Handle, Path, Pool, lib, new, numbers, string, texts, types
 from .schedule import Schedule
 
 _NAMED = types["sparta_named_tensor"]
@@ -26,9 +26,16 @@ def _dims(dims):
         yield f"{name}={':'.join(map(str, size)) if isinstance(size, (tuple, list)) else size}"
 
 
-def _texts(texts):
-    texts = [text(t) for t in texts]
-    return (c.c_char_p * (len(texts) + 1))(*texts, None) if texts else None
+def _joined(value, kind):
+    """Several of a kind as one text: [1, 16] as "1,16". Anything else as it is."""
+    several = value if isinstance(value, (tuple, list)) else [value]
+    return ",".join(map(str, several)) if several and all(type(v) is kind for v in several) else value
+
+
+def _globs(value, name):
+    """One text or several; None: none."""
+    several = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+    return texts(value if several else [] if value is None else [value], name)
 
 
 # Which options count, by what is done (sparta.h says it of each function); of compile all that are.
@@ -58,17 +65,20 @@ def _options(context, where, masks=None, schedule=None, dims=None, remove=(), pr
 
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sparta-"))
             masks = save_arrays(os.path.join(folder, "masks.npz"), masks)
+        for name, kind in ("tokens", int), ("target", str):
+            if name in more:
+                more[name] = _joined(more[name], kind)
         o = new("sparta_compile_options", masks=masks, **more)
         if hasattr(schedule, "schedule"):  # sparta.create_schedule's
             schedule = schedule.schedule()
         if isinstance(schedule, Schedule):
             o.rules = schedule.again(context, stack)
         elif schedule is not None:
-            o.schedule = os.fsencode(schedule)
+            o.schedule = schedule
         if external:
             o.external, o.held = _named(external)  # who makes something that reads it keeps it as long
             o.n_external = len(external)
-        o.dims, o.remove = _texts(_dims(dims)), _texts([remove] if isinstance(remove, str) else remove)
+        o.dims, o.remove = texts(_dims(dims), "dims"), _globs(remove, "remove")
 
         def tell(_, done, every, what):
             try:
@@ -172,7 +182,7 @@ def _named(arrays: Mapping[str, Any]) -> tuple[Any, list[Any]]:
     """Arrays as the library takes them, and what has to live as long."""
     named, held = (_NAMED * len(arrays))(), []
     for slot, (name, array) in zip(named, arrays.items()):
-        slot.name = text(name)
+        slot.name = name
         slot.tensor, keep = _arrays.view(array, name)
         held.append(keep)
     return named, [named, *held]
@@ -331,12 +341,12 @@ class Package:
         wanted = self._names(package, "output") if outputs is None else list(outputs)
         given, keep = (_NAMED * len(inputs))(), []
         for slot, (name, array) in zip(given, inputs.items()):
-            slot.name = text(str(name))
+            slot.name = name
             slot.tensor, held = _arrays.view(array, f"input {name!r}", rows=True)
             keep.append(held)
         answers = (_NAMED * len(wanted))()
         for slot, name in zip(answers, wanted):
-            slot.name = text(str(name))
+            slot.name = name
         with sessions.one() as session:
             size = sum(math.prod(slot.tensor.dim[: slot.tensor.rank]) for slot in given)
             session.context.paced(size, "sparta_session_run", session.handle._handle, given, len(given), answers, len(answers))
@@ -444,7 +454,7 @@ def compile(
     example_inputs: Any = None,
     masks: Path | dict[str, Any] | None = None,
     schedule: Any = None,
-    target: str | None = None,
+    target: str | list[str] | None = None,
     dims: Mapping[str, int | tuple[int, ...]] | None = None,
     dynamic_shapes: Any = None,
     progress: Callable[[int, int, str], object] | None = None,
@@ -464,6 +474,7 @@ def compile(
 
     masks: an .npz or .safetensors with an array per weight, or a dict of arrays; zero where the weight is gone. Without, exact zeros are the mask.
     schedule: a path, a Schedule, or create_schedule's. dims: {"batch": 4, "sequence": (1, 128, 512)}. progress: called with (done, all, what).
+    target and tokens, of which there may be several: "avx2,avx512" or a list of texts, 16, [1, 16] or "1,16".
     Other options are those of sparta_compile_options: dense_only, no_measure, remeasure, external_data_root, limit, remove, multiple, rtol, atol,
     no_propagate, db, external (a dict of arrays of bytes by the location that external data names, in the place of files, which stay as they are as
     long as the package lives, which holds them); and of sparta_ctx_options in context: {"cache_dir": "", "compiler": ""} compiles with portable

@@ -8,7 +8,6 @@ import os
 from typing import Any
 
 from ._library import Context, Handle, Path, lib, string
-from ._library import text as as_bytes
 
 
 class Rule:
@@ -19,7 +18,7 @@ class Rule:
 
     def _say(self, what: str, text: object) -> Rule:
         with self._schedule._context.lock:
-            self._schedule._context.check(getattr(lib, "sparta_schedule_" + what)(self._handle, as_bytes(str(text))))
+            self._schedule._context.call("sparta_schedule_" + what, self._handle, str(text))
         return self
 
     def sparsify(self, sparsifier: object) -> Rule:
@@ -75,7 +74,7 @@ class Schedule(Handle):
     def __getitem__(self, glob: str) -> Rule:
         with self._context.lock:
             handle = lib.sparta_schedule_tensor.argtypes[-1]._type_()
-            self._context.check(lib.sparta_schedule_tensor(self._handle, as_bytes(glob), c.byref(handle)))
+            self._context.call("sparta_schedule_tensor", self._handle, glob, c.byref(handle))
         return Rule(self, handle)
 
     def __str__(self) -> str:

@@ -86,6 +86,16 @@ def python(t):
         "what to remove": lambda: door.compile("m.onnx", "x.sparta", remove="fc1.weight=1\0"),
         "an input": lambda: package.run({"x\0y": given["x"]}),
         "an array's name": lambda: door.save_arrays("x.npz", {"a\0b": eye}),
+        "a path in bytes": lambda: door.load(b"m.sparta\0.not"),
+        "a path in bytes to write": lambda: package.save(b"x.sparta\0.not"),
+        "a packed tensor's": lambda: door.pack(eye, "csr").save(b"x.npz\0"),
+        "what is compiled": lambda: door.compile("m.onnx", b"x.sparta\0"),
+        "what is pruned": lambda: door.prune("m.onnx", b"x.onnx\0", "2:4"),
+        "what is smaller": lambda: door.propagate("m.onnx", b"x.onnx\0"),
+        "what to keep": lambda: door.prune("m.onnx", "x.onnx", "2:4", keep=[b"fc1*\0"]),
+        "an archive": lambda: door.save_arrays(b"x.npz\0", {"a": eye}),
+        "a schedule in bytes": lambda: door.Schedule.parse(b'tensor "*" { format csr }\0zz'),
+        "an input in bytes": lambda: package.run({b"x\0y": given["x"]}),
     }
     package.run(given)
     for what, call in calls.items():
@@ -95,7 +105,7 @@ def python(t):
             need("zero byte" in str(error) or "null" in str(error), f"{what}: {error}")
         else:
             need(False, f"{what}: it was cut")
-    need(not os.path.exists("x.sparta") and not os.path.exists("x.npz"), "something was written")
+    need(not any(os.path.exists(path) for path in ("x.sparta", "x.npz", "x.onnx")), "something was written")
 
 
 def main():

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from .. import _arrays
-from .._library import Context, Handle, lib, new
-from ..package import _dims, _texts
+from .._library import Context, Handle, lib, new, texts
+from ..package import _dims
 
 # Relative to the largest value of an output.
 RTOL = {torch.float32: 1e-4, torch.float64: 1e-4, torch.float16: 2e-2, torch.bfloat16: 2e-2}
@@ -31,7 +31,7 @@ SUMS = frozenset((
 def made_inputs(package: Any, sizes: dict[str, int]) -> dict[str, torch.Tensor]:
     """Tensors for the inputs of a package, made from a seed, with these sizes for its symbols."""
     context, handle = Context(), package._open()
-    options = new("sparta_inputs_options", seed=11, dims=_texts(_dims(sizes)))
+    options = new("sparta_inputs_options", seed=11, dims=texts(_dims(sizes), "dims"))
     inputs = Handle(context, context.make("sparta_package_make_inputs", handle._handle, options), "sparta_inputs_free")
     made: dict[str, torch.Tensor] = {}
     while slot := lib.sparta_inputs_array(inputs._handle, len(made)):

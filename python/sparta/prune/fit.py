@@ -18,8 +18,8 @@ from typing import Any
 from torch import nn
 
 from .. import _layers
-from .._library import Context, lib, new, string
-from ..package import _as_file, _options, _texts
+from .._library import Context, lib, new, string, texts
+from ..package import _as_file, _options
 from ..patterns import Pattern
 from ..stages import Report
 
@@ -138,7 +138,7 @@ def fit(
 def _fit(path, time, names, errors, times) -> Exchange:
     context = Context()
     o: Any = new("sparta_fit_options", target_ms=time.latency, target_speedup=time.speedup)
-    o.patterns = _texts(time.patterns)
+    o.patterns = texts(time.patterns, "patterns")
     o.error = _callback(context, type(o.error), names, errors)
     if times is not None:
         o.time = _callback(context, type(o.time), names, lambda layer, pattern: times.get((layer, pattern)))
