@@ -1,10 +1,11 @@
-/* contrib.c: operators of onnxruntime's own domain, com.microsoft, that its optimisers write, as those of ONNX that they stand for:
+/* contrib.c: operators of onnxruntime's own domain, com.microsoft, that its optimisers and quantisers write, as those of ONNX that they stand for:
  *
  *     Gelu, BiasGelu, FastGelu, QuickGelu      [Add,] Gelu or Swish
  *     SkipLayerNormalization                   Add, [Add,] LayerNormalization; the simplified form RMSNormalization
  *     EmbedLayerNormalization                  Gather of each table, Add, LayerNormalization
  *     FusedMatMul                              [Transpose,] MatMul, [Mul]
  *     FusedGemm, FusedConv                     Gemm or Conv, [Add,] an activation
+ *     QuantizeLinear, DequantizeLinear         the same
  */
 #include "import/parts.h"
 #include <math.h>
@@ -208,6 +209,15 @@ static void fused_conv(sp_parts *p)
     p->n->n_attr = 0;
 }
 
+/* They had 16 and 4 bits before those of ONNX: quantize_static(extra_options={"UseQDQContribOps": True}). */
+static void as_in_onnx(sp_parts *p)
+{
+    const sp_attrs attrs = {p->n->n_attr, p->n->attr};
+    const sp_op_id op = *p->n->op == 'Q' ? SP_OP_QuantizeLinear : SP_OP_DequantizeLinear;
+    sp_part(p, p->out[0], op, &attrs, 3, p->in);
+    p->n->n_attr = 0;
+}
+
 const sp_part_row sp_contrib_rows[] = {
     {"com.microsoft", "Gelu", 1, 1, 1, gelu, "Gelu"},
     {"com.microsoft", "BiasGelu", 2, 2, 1, gelu, "Add, Gelu"},
@@ -221,5 +231,7 @@ const sp_part_row sp_contrib_rows[] = {
     {"com.microsoft", "FusedMatMul", 2, 2, 1, fused_matmul, "Transpose, MatMul, Mul"},
     {"com.microsoft", "FusedGemm", 2, 3, 1, fused_gemm, "Gemm, an activation"},
     {"com.microsoft", "FusedConv", 2, 4, 1, fused_conv, "Conv, Add, an activation"},
+    {"com.microsoft", "QuantizeLinear", 2, 3, 1, as_in_onnx, "QuantizeLinear"},
+    {"com.microsoft", "DequantizeLinear", 2, 3, 1, as_in_onnx, "DequantizeLinear"},
 };
 const int sp_contrib_n_rows = (int)SP_COUNT(sp_contrib_rows);

@@ -61,30 +61,63 @@ static bool is_default(const char *domain)
     return !*domain || !strcmp(domain, "ai.onnx");
 }
 
+#define BAG                                                                                                  \
+    "it looks like nn.EmbeddingBag: nn.Embedding with the same weight, and .sum(1) over the ids of a bag "   \
+    "(.mean(1) or .amax(1), as its mode says), computes the same without a loop"
+#define FLOW                                                                                                 \
+    "export the model without control flow: a trace with fixed choices, or the part between such nodes"
+#define QDQ                                                                                                  \
+    "quantize it with onnxruntime.quantization.quantize_static(..., quant_format=QuantFormat.QDQ), or give " \
+    "the file that this wrote from before onnxruntime optimised it"
+#define BEFORE "onnxruntime's optimisers write it: give the file from before they ran"
+#define EXPORTED                                                                                             \
+    "onnxruntime.transformers or onnxruntime-genai wrote it: give the file from before, or export the "      \
+    "model with torch.onnx.export"
+
+/* The first row that fits counts; * stands for any words. An operator that no tool is known to write has none. */
+static const struct advice {
+    const char *domain, *op, *says;
+} table[] = {
+    {"", "If", FLOW},
+    {"", "Loop", FLOW},
+    {"", "Scan", FLOW},
+    {"", "Sequence*", "export the model with plain tensors only"},
+    {"", "Optional*", "export the model with plain tensors only"},
+    {"*", "QLinear*", QDQ},
+    {"*", "QGemm", QDQ},
+    {"com.microsoft", "QAttention",
+     "it is quantised from an Attention that onnxruntime's optimisers wrote: quantize the file from before "
+     "they ran"},
+    {"com.microsoft", "MatMulNBits",
+     "its weight is quantised by blocks: with quant_format=QuantFormat.QDQ, onnxruntime's "
+     "MatMulNBitsQuantizer writes what is read"},
+    {"com.microsoft.nchwc", "*",
+     "onnxruntime wrote it for one machine: give the file from before, or optimise that with "
+     "SessionOptions.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_EXTENDED"},
+    {"com.microsoft", "MultiHeadAttention", EXPORTED},
+    {"com.microsoft", "GroupQueryAttention", EXPORTED},
+    {"com.microsoft", "RotaryEmbedding", EXPORTED},
+    {"com.microsoft", "Attention", BEFORE},
+    {"com.microsoft", "Packed*", BEFORE},
+    {"com.microsoft", "BiasAdd", BEFORE},
+    {"com.microsoft", "BiasSoftmax", BEFORE},
+    {"com.microsoft", "BiasSplitGelu", BEFORE},
+    {"com.microsoft", "GemmFastGelu", BEFORE},
+    {"com.microsoft", "*GroupNorm", BEFORE},
+    {"com.microsoft", "*RelativePositionBias", BEFORE},
+    {"com.microsoft", "Nhwc*", BEFORE},
+    {"com.microsoft", "FusedMatMulActivation", BEFORE},
+    {"com.microsoft", "QOrdered*", BEFORE},
+};
+
 /* NULL: nothing that fits this operator alone. */
 static const char *what_helps(sp_importer *im, const sp_onnx_node *n, sp_bytes bytes)
 {
-    if (!strcmp(n->op, "Loop") &&
-        is_bag(im, bytes)) /* as PyTorch's older exporter writes it, whatever the bags */
-        return "it looks like nn.EmbeddingBag: nn.Embedding with the same weight, and .sum(1) over the ids "
-               "of a bag (.mean(1) or .amax(1), as its mode says), computes the same without a loop";
-    if (!strcmp(n->op, "If") || !strcmp(n->op, "Loop") || !strcmp(n->op, "Scan"))
-        return "export the model without control flow: a trace with fixed choices, or the part between such "
-               "nodes";
-    if (!strncmp(n->op, "Sequence", 8) || !strncmp(n->op, "Optional", 8))
-        return "export the model with plain tensors only";
-    if (!strncmp(n->op, "QLinear", 7) || !strncmp(n->op, "QGemm", 5))
-        return "quantize it with onnxruntime.quantization.quantize_static(..., quant_format=QuantFormat.QDQ)";
-    if (!strcmp(n->op, "DynamicQuantizeLSTM")) return NULL; /* there is no LSTM either */
-    if (!strcmp(n->op, "QAttention"))
-        return "quantize it with onnxruntime.quantization.quantize_dynamic(..., "
-               "op_types_to_quantize=[\"MatMul\", "
-               "\"Gather\"])";
-    if (!strcmp(n->domain, "com.microsoft.nchwc"))
-        return "onnxruntime wrote it for one machine: give the file from before, or optimise that with "
-               "SessionOptions.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_EXTENDED";
-    if (!strncmp(n->domain, "com.microsoft", 13))
-        return "onnxruntime's optimisers write it: give the file from before they ran";
+    if (is_default(n->domain) && !strcmp(n->op, "Loop") && is_bag(im, bytes))
+        return BAG; /* as PyTorch's older exporter writes it, whatever the bags */
+    for (size_t i = 0; i < SP_COUNT(table); i++)
+        if (sp_glob(table[i].domain, is_default(n->domain) ? "" : n->domain) && sp_glob(table[i].op, n->op))
+            return table[i].says;
     return NULL;
 }
 
@@ -97,7 +130,8 @@ typedef struct sp_onnx_missing {
     sp_text list;
     int n;
     const char *op, *domain, *node; /* of the first */
-    const char *helps;              /* of the first that has advice of its own */
+    const char *helps, *helped;     /* of the first that has advice of its own, and which that is */
+    bool one_helps_all;             /* none has other advice, or none */
 } missing;
 
 static sparta_status add_missing(sp_importer *im, missing *m, const sp_onnx_node *n, sp_bytes bytes)
@@ -105,7 +139,9 @@ static sparta_status add_missing(sp_importer *im, missing *m, const sp_onnx_node
     const char *domain = is_default(n->domain) ? "" : n->domain;
     const char *full = sp_arena_printf(im->keep, "%.100s%s%.100s", domain, *domain ? "." : "", n->op);
     SP_NEED(im->cx, full);
-    if (!m->helps) m->helps = what_helps(im, n, bytes);
+    const char *helps = what_helps(im, n, bytes);
+    m->one_helps_all &= m->n ? helps == m->helps : true;
+    if (!m->helps && (m->helps = helps)) m->helped = full;
     if (sp_map_get(m->seen, full, NULL)) return SPARTA_OK;
     SP_TRY(sp_map_put(m->seen, full, 1));
     if (m->n < TOLD) sp_text_printf(&m->list, "%s%s", m->n ? ", " : "", full);
@@ -132,15 +168,18 @@ static sparta_status refuse(sp_importer *im, const missing *m)
         return sp_fail(im->cx, SPARTA_E_UNSUPPORTED,
                        "node '%.200s': operator %.100s of domain '%.100s' is not supported; %s", m->node,
                        m->op, m->domain, helps);
+    const char *of =
+        m->helps && !m->one_helps_all ? sp_arena_printf(im->scratch, "of %.200s alone: ", m->helped) : "";
+    SP_NEED(im->cx, of);
     return sp_fail(im->cx, SPARTA_E_UNSUPPORTED,
-                   "these operators are not supported: %s%s (the first is node '%.200s'); %s",
-                   sp_text_str(&m->list), m->n > TOLD ? " and more" : "", m->node, helps);
+                   "these operators are not supported: %s%s (the first is node '%.200s'); %s%s",
+                   sp_text_str(&m->list), m->n > TOLD ? " and more" : "", m->node, of, helps);
 }
 
 sparta_status sp_onnx_check_operators(sp_importer *im, sp_bytes graph,
                                       sparta_status (*each_node)(sp_importer *, sp_bytes))
 {
-    missing m = {.seen = sp_map_create(im->cx)};
+    missing m = {.seen = sp_map_create(im->cx), .one_helps_all = true};
     SP_NEED(im->cx, m.seen);
     sp_text_init(&m.list, im->cx);
     im->missing = &m;

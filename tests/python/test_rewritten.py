@@ -1,5 +1,6 @@
 """Operators that are rewritten into ours when a model is imported: what onnxruntime's quantize_dynamic and its optimiser write, against onnxruntime."""
 
+import logging
 import os
 import sys
 
@@ -7,11 +8,12 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.quantization import quantize_dynamic
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
 from common import FIXTURES, Tests, error, inputs_of, must, need, run_onnxruntime, run_sparta, sparta
 
 tests = Tests()
+logging.disable(logging.WARNING)  # of quantisers, about how they would rather be called
 os.environ["XDG_CACHE_HOME"] = os.path.join(tests.work, "cache")
 F, I8, U8, I32, I64 = TensorProto.FLOAT, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64
 QUANTISED = {"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "DynamicQuantizeMatMul", "MatMulIntegerToFloat"}
@@ -67,6 +69,18 @@ def quantised(name):
     for file in (path, fused):
         agree(file)
     return ", ".join(sorted(found & QUANTISED))
+
+
+def static(plain, quant_format=QuantFormat.QDQ, **how):
+    class Reader(CalibrationDataReader):
+        left = [given(plain)]
+
+        def get_next(self):
+            return self.left.pop() if self.left else None
+
+    path = os.path.join(tests.work, "static.onnx")
+    quantize_static(plain, path, Reader(), quant_format=quant_format, **how)
+    return path
 
 
 def optimised(name):
@@ -176,14 +190,44 @@ def products():
         one("FusedGemm", [("x", F, ["n", 8])], [("y", F, None)], {"w": normal(6, 8), "b": normal(6)}, activation=word, transB=1, alpha=0.5, **by)
 
 
+def contributed():
+    """QDQ as quantize_static writes it with onnxruntime's own operators, which 16 and 4 bits need below opset 21."""
+    plain = os.path.join(FIXTURES, "mlp-script.onnx")
+    for act, kind in ((QuantType.QUInt8, QuantType.QInt8), (QuantType.QInt16, QuantType.QInt8), (QuantType.QUInt16, QuantType.QInt16), (QuantType.QInt8, QuantType.QInt4), (QuantType.QUInt16, QuantType.QUInt4)):
+        for channels in (False, True):
+            path = static(plain, activation_type=act, weight_type=kind, per_channel=channels, extra_options={"UseQDQContribOps": True})
+            found = {(n.domain, n.op_type) for n in onnx.load(path).graph.node}
+            need({("com.microsoft", "QuantizeLinear"), ("com.microsoft", "DequantizeLinear")} <= found, f"{found}")
+            agree(path)
+
+
 # ---------------------------------------------------------------- what is refused
+def told_of(path, *words):
+    told = sparta("inspect", path)
+    need(told.code == 4 and all(w in told.err for w in words), f"{told}")
+
+
+def advice():
+    """Where the advice of a refusal leads: the file that is made as it says is read."""
+    plain = os.path.join(FIXTURES, "mlp-script.onnx")
+    operators = os.path.join(tests.work, "operators.onnx")
+    told_of(static(plain, quant_format=QuantFormat.QOperator), "QLinearMatMul", "quant_format=QuantFormat.QDQ")
+    path = static(plain)
+    agree(path)
+    session(path, ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED, operators)
+    need(any(n.op_type.startswith(("QLinear", "QGemm")) for n in onnx.load(operators).graph.node), "onnxruntime fused nothing")
+    told_of(operators, "before onnxruntime optimised it")
+
+
 def refused():
     nodes = [helper.make_node("FusedMatMul", ["a", "b"], ["y"], domain="com.microsoft", transBatchA=1)]
     told = sparta("inspect", model(nodes, [("a", F, [2, 4, 4]), ("b", F, [2, 4, 3])], [("y", F, None)]))
     need(told.code == 4 and "transposes the batch" in told.err, f"{told}")
     nodes = [helper.make_node(op, ["x"], [op], domain="com.microsoft") for op in ("Attention", "QAttention")] + [helper.make_node("NonZero", ["x"], ["z"])]
     told = sparta("inspect", model(nodes, [("x", F, ["n", 8])], [("z", I64, None)]))
-    need(told.code == 4 and "com.microsoft.Attention, com.microsoft.QAttention, NonZero" in told.err, f"{told}")
+    need(told.code == 4 and "com.microsoft.Attention, com.microsoft.QAttention, NonZero" in told.err and "of com.microsoft.Attention alone: " in told.err, f"{told}")
+    for op, said in (("BiasSoftmax", "before they ran"), ("MatMulNBits", "with quant_format=QuantFormat.QDQ"), ("GroupQueryAttention", "torch.onnx.export"), ("Inverse", "docs/operators.md lists what is")):
+        told_of(model([helper.make_node(op, ["x"], ["z"], domain="com.microsoft")], [("x", F, ["n", 8])], [("z", F, None)]), said)
     for op, more in (("FusedConv", {"activation": "Clip", "activation_params": [0.5]}), ("FusedConv", {"activation": "LeakyRelu"}), ("FusedGemm", {"activation": "HardSigmoid", "activation_alpha": 0.2})):
         nodes = [helper.make_node(op, ["x", "w"], ["y"], domain="com.microsoft", **more)]
         dims = [2, 3, 7, 7] if op == "FusedConv" else [2, 8]
@@ -200,7 +244,7 @@ for fixture in ("mlp-script", "bert-script-eager", "bert-dynamo-sdpa", "mobilene
     tests.check(f"quantize_dynamic: {fixture}", quantised, fixture)
 for fixture in ("mlp-script", "bert-script-eager", "bert-dynamo-sdpa", "mobilenet-script", "gpt2-script", "vit-dynamo", "resnet-dynamo"):
     tests.check(f"optimised: {fixture}", optimised, fixture)
-for check in (integers, node_tests, activations, normalisations, embeddings, products, refused):
+for check in (integers, node_tests, activations, normalisations, embeddings, products, contributed, advice, refused):
     tests.check(check.__name__.replace("_", " "), check)
 
 if __name__ == "__main__":

@@ -311,7 +311,7 @@ static void all_missing(void **state)
     refused(
         model_of(17, g), SPARTA_E_UNSUPPORTED,
         "these operators are not supported: Frobnicate, com.microsoft.QAttention, Scan (the first is node "
-        "'first'); quantize it with onnxruntime.quantization.quantize_dynamic(");
+        "'first'); of com.microsoft.QAttention alone: it is quantised from an Attention");
 }
 
 static void refused_forms(void **state)
