@@ -104,9 +104,11 @@ class FormatLinear(masked.MaskedLinear):
 
     def operator(self) -> Operator:
         """For the weight as it is now."""
-        now = [(id(p), p._version) for p in (self.weight, self.bias) if p is not None]
+        held = [p.detach() for p in (self.weight, self.bias) if p is not None]
+        now = [(p.data_ptr(), p._version, p.shape, p.stride()) for p in held]
         if self._running is None or self._running[0] != now:
-            self._running = now, Operator(self.weight, self.bias, self.format)
+            # Held, so that no other tensor is given their memory.
+            self._running = now, Operator(self.weight, self.bias, self.format), held
         return self._running[1]
 
     def unformat_(self) -> None:

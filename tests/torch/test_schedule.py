@@ -287,6 +287,41 @@ def any_format():
     refused(RuntimeError, "", nn.Sequential(s.model[0]), torch.randn(3, 5))
 
 
+@torch.no_grad()
+def exchanged():
+    """A weight that is another tensor, or has other memory, is seen: Python gives the number of an object that is gone again, at version 0."""
+    model = nn.Sequential(nn.Linear(64, 64, bias=False))
+    s = sparse.create_schedule(model)
+    s["0"].sparsify("1x1:0.9").set_format("ell")
+    s.build_()
+    layer, x = model[0], torch.randn(4, 64)
+
+    def new():
+        return torch.randn(64, 64) * layer.weight_mask
+
+    def replaced():
+        weight = new()
+        del layer.weight
+        layer.weight = nn.Parameter(weight)
+
+    def twice():
+        for _ in range(2):
+            layer.weight = nn.Parameter(new())
+
+    def memory():
+        layer.weight.data = new()
+
+    def vector():
+        nn.utils.vector_to_parameters(new().reshape(-1), [layer.weight])
+
+    for change in (replaced, twice, memory, vector, lambda: layer.weight.mul_(2)):
+        for _ in range(30):
+            layer(x)
+            change()
+            close(layer(x), F.linear(x, layer.weight))
+    need(sparta.report(model)[0]["implement"] == "C operator", sparta.report(model))
+
+
 def frozen_weight():
     """A bias that trains beside a frozen weight gets its gradient."""
     layer = nn.Sequential(nn.Linear(96, 40))
@@ -734,7 +769,7 @@ def docstrings():
 for name, function in (
     ("proposal: csc", snippet_csc), ("proposal: ellpack", snippet_ellpack), ("proposal: hybrid", snippet_hybrid),
     ("proposal: similarity", snippet_similarity), ("names", names), ("masks as the library's", library_masks), ("weights", weights),
-    ("any format", any_format), ("a frozen weight", frozen_weight),
+    ("any format", any_format), ("an exchanged weight", exchanged), ("a frozen weight", frozen_weight),
     ("measured", measured), ("torch's encoder", encoders), ("tied weights", tied), ("mask files", mask_files), ("outputs", outputs), ("attention modules", attention_modules),
     ("routing", routing), ("a BERT of transformers", transformers_bert), ("texts", texts), ("in packages", in_packages), ("hostile texts", hostile_texts), ("refusals", refusals),
     ("docstrings", docstrings), ("the page", page),
