@@ -86,6 +86,9 @@ expect "one that waits for nobody" 0 "1 passed, 0 failed" stages 'a\ttrue\tnobod
 
 # --- venv, stages, setup
 expect "stages of check" 0 "layers" tools/stages check
+expect "a seed that is no number" 2 "TEST_SEED=abc is no number" env TEST_SEED=abc tools/stages check
+expect "a seed that is octal to the shell" 2 "TEST_SEED=0089 is no number" env TEST_SEED=0089 tools/stages test
+expect "a seed" 0 "layers" env TEST_SEED=7 tools/stages check
 expect "an unknown list" 2 "usage" tools/stages nothing
 expect "setup without what it needs, and no way to get it" 1 "apt-get install" env CC=/no/such/compiler PATH="$work" /bin/sh tools/setup build
 
