@@ -187,7 +187,8 @@ void sp_lower_reason(lower_node *ln, double peak)
         snprintf(ln->reason, sizeof ln->reason, "density 1.00: there are no zeros to skip");
     else if (sp_implement_dense_weight(t))
         snprintf(ln->reason, sizeof ln->reason, "%.2g %% zeros: a layer with less than %g %% is dense",
-                 100 * (1 - t->pattern.density), 100 * SP_ZEROS_SHARE);
+                 SP_MIN(100 * (1 - t->pattern.density), 99 * SP_ZEROS_SHARE), /* never rounded to the limit */
+                 100 * SP_ZEROS_SHARE);
     else if (t->strict)
         snprintf(ln->reason, sizeof ln->reason, "options.strict: a sparse product would skip 0 x Inf");
     else

@@ -221,19 +221,19 @@ static void sparse_must_win_clearly(void **state)
     }
 }
 
-/* A layer of `tokens` (0: any number) whose weight has so many zeros, no two of them beside each other. */
-static decision with_zeros(int tokens, int zeros, sp_compile_request request)
+/* A layer of `tokens` (0: any number) from 96 to n whose weight has so many zeros, no two of them beside each other. */
+static decision with_zeros(int tokens, int n, int zeros, sp_compile_request request)
 {
     char text[256];
     decision d = {0};
     snprintf(text, sizeof text,
-             "graph \"g\"\ninput x: f32[%s,96]\nconst w: f32[96,128] @\"w\"\nnode y: ? = MatMul(x, w) "
+             "graph \"g\"\ninput x: f32[%s,96]\nconst w: f32[96,%d] @\"w\"\nnode y: ? = MatMul(x, w) "
              "\"y\"\noutput y\n",
-             tokens ? "2" : "batch");
+             tokens ? "2" : "batch", n);
     sp_graph *g = graph(text);
     float *w = sp_graph_find(g, "w")->constant->data;
-    for (int i = 0; i < 96 * 128; i++) w[i] = w[i] == 0 ? 1 : w[i];
-    for (int i = 0; i < zeros; i++) w[i * 97 % (96 * 128)] = 0;
+    for (int i = 0; i < 96 * n; i++) w[i] = w[i] == 0 ? 1 : w[i];
+    for (int i = 0; i < zeros; i++) w[i * 97 % (96 * n)] = 0;
     sparta_package *p = compile_in(cx, g, request);
     const sp_node *y = node_named(p, "y");
     snprintf(d.implement, sizeof d.implement, "%s", said_of(y, "implement"));
@@ -248,18 +248,20 @@ static void a_few_zeros_are_none(void **state)
 {
     (void)state;
     static const struct {
-        int zeros;
+        int n, zeros;
         const char *said;
-    } cases[] = {{1, "0.0081 % zeros: a layer with less than 1 % is dense"},
-                 {12, "0.098 % zeros: a layer with less than 1 % is dense"},
-                 {122, "0.99 % zeros: a layer with less than 1 % is dense"}};
+    } cases[] = {{128, 1, "0.0081 % zeros: a layer with less than 1 % is dense"},
+                 {128, 12, "0.098 % zeros: a layer with less than 1 % is dense"},
+                 {128, 122, "0.99 % zeros: a layer with less than 1 % is dense"},
+                 {313, 300, "0.99 % zeros: a layer with less than 1 % is dense"}};
     for (size_t i = 0; i < SP_COUNT(cases); i++)
         for (int how = 0; how < 4; how++) {
-            const decision d = with_zeros(how % 2, cases[i].zeros, how / 2 ? quick() : measured(fresh_db()));
+            const decision d =
+                with_zeros(how % 2, cases[i].n, cases[i].zeros, how / 2 ? quick() : measured(fresh_db()));
             assert_false(is_sparse(d.implement));
             assert_string_equal(d.reason, cases[i].said);
         }
-    const decision more = with_zeros(0, 123, quick());
+    const decision more = with_zeros(0, 128, 123, quick());
     assert_null(strstr(more.reason, "zeros:")); /* a hundredth is worth a look */
 }
 

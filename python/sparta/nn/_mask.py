@@ -28,11 +28,8 @@ def too_few_zeros(mask):
     absent = mask.numel() - int(mask.count_nonzero())
     if absent >= ZEROS * mask.numel():
         return ""
-    return (
-        f"dense: {100 * absent / mask.numel():.2g} % zeros; a layer with less than {100 * ZEROS:g} % is dense"
-        if absent
-        else "density 1.00: there are no zeros to skip"
-    )
+    shown = min(100 * absent / mask.numel(), 99 * ZEROS)  # never rounded to the limit
+    return f"dense: {shown:.2g} % zeros; a layer with less than {100 * ZEROS:g} % is dense" if absent else "density 1.00: there are no zeros to skip"
 
 
 def block_of(format, shape):
