@@ -41,7 +41,7 @@ static bool says(const char *key, const char *word, const char *value)
            (!strncmp(at + strlen(word), value, n) && (!at[strlen(word) + n] || at[strlen(word) + n] == ' '));
 }
 
-/* Why no compile goes by this time; "": it does. */
+/* Why no compile goes by this time; NULL: it does. */
 static const char *doubt(const char *key, const sp_trial *t)
 {
     char cpu[24];
@@ -49,8 +49,7 @@ static const char *doubt(const char *key, const sp_trial *t)
     if (t->verdict != SP_VERDICT_OK) return "wrong answer";
     if (!says(key, " cpu=", cpu)) return "another machine";
     if (!says(key, " sparta=", SPARTA_VERSION)) return "another version";
-    if (!strncmp(key, TUNED, strlen(TUNED)) || sp_tune_believes(t)) return "";
-    return t->disturbed ? "disturbed" : "too old";
+    return strncmp(key, TUNED, strlen(TUNED)) ? sp_tune_doubt(t) : NULL;
 }
 
 /* A key without the words that tell machine and version. */
@@ -66,7 +65,6 @@ static bool show(void *arg, const char *key, const sp_trial *t)
     memory *m = arg;
     cli_rows *r = m->rows;
     const bool right = t->verdict == SP_VERDICT_OK;
-    const char *why = doubt(key, t);
     cli_rows_next(r);
     cli_rows_text(r, "task", task_of(m, key));
     cli_rows_text(r, "implement", t->implement);
@@ -75,7 +73,7 @@ static bool show(void *arg, const char *key, const sp_trial *t)
     cli_rows_real(r, "spread", 2, right ? t->spread : NAN);
     cli_rows_int(r, "measured", t->measured);
     cli_rows_real(r, "age_days", 1, (double)(sp_tune_now() - t->at) / 86400e3);
-    cli_rows_text(r, "doubt", *why ? why : NULL);
+    cli_rows_text(r, "doubt", doubt(key, t));
     m->n++;
     return !sp_ctx_cancelled(m->c->cx);
 }

@@ -92,15 +92,14 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && !strcmp(s + n - m, end);
 }
 
-/* Why PyTorch does not go by this time; "": nothing that can be seen from here, where neither torch nor the build of its sparta is known. */
+/* Why PyTorch does not go by this time; NULL: nothing that can be seen from here, where neither torch nor the build of its sparta is known. */
 static const char *doubt(const char *key, const char *here, bool disturbed, double at)
 {
     const sp_trial t = {.disturbed = disturbed, .at = (int64_t)(at * 1e3)};
     const char *machine = strstr(key, MACHINE);
     if (!machine || !ends_with(machine, here)) return "another machine";
     if (!strstr(machine, ", sparta " SPARTA_VERSION " ")) return "another version";
-    if (sp_tune_believes(&t)) return "";
-    return disturbed ? "disturbed" : "too old";
+    return sp_tune_doubt(&t);
 }
 
 static void show(cli *c, cli_rows *r, const json_value *row, const char *here)
@@ -120,7 +119,7 @@ static void show(cli *c, cli_rows *r, const json_value *row, const char *here)
         cli_rows_real(r, "spread", 2, NAN);
         cli_rows_real(r, "measured", 0, NAN);
         cli_rows_real(r, "age_days", 1, ((double)sp_tune_now() - at * 1e3) / 86400e3);
-        cli_rows_text(r, "doubt", *why ? why : NULL);
+        cli_rows_text(r, "doubt", why);
     }
 }
 

@@ -20,6 +20,7 @@ static const struct {
     {"options.no_propagate", "--no-propagate"},
     {"options.dense_only", "--dense"},
     {"options.no_measure", "--no-measure"},
+    {"options.remeasure", "--remeasure"},
     {"options.limit", "--limit"},
     {"options.rtol", "--rtol"},
     {"options.atol", "--atol"},

@@ -483,7 +483,7 @@ typedef struct sparta_compile_options {
      * caller's and has to stay as it is until the package or model is closed, which may read it where it lies; copy_files does not copy it. */
     const sparta_named_tensor *external;
     int n_external;
-    /* Believe no time that an earlier compile remembered: all are taken again, and take the place of the old ones (docs/times.md). */
+    /* Believe no time that an earlier compile remembered: all are taken again, and take the place of the old ones (docs/times.md). Not with no_measure. */
     int remeasure;
 } sparta_compile_options;
 

@@ -468,6 +468,10 @@ static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const sp_co
         return sp_fail(cx, SPARTA_E_USAGE,
                        "compile: what is to be removed goes by propagation; leave out options.remove or "
                        "options.no_propagate");
+    if (request->options.no_measure && request->options.remeasure)
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "compile: with options.no_measure nothing is timed, and options.remeasure times all "
+                       "anew; leave out one of them");
     sparta_status s = import_once(cx, onnx, request, schedule, &from);
     if (s == SPARTA_OK) s = compile_best(cx, onnx, &from, two, out);
     drop(&two[0]);

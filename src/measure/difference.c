@@ -216,6 +216,7 @@ static sparta_status find_kernel(search *s, const sparta_package *of, const spar
     sp_graph *g = NULL;
     sparta_package *p = NULL;
     request.options.no_measure = 1;
+    request.options.remeasure = 0;
     request.options.masks = NULL;
     request.options.dims = NULL;
     request.no_verify = true;

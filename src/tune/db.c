@@ -389,10 +389,16 @@ int64_t sp_tune_now(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-bool sp_tune_believes(const sp_trial *t)
+const char *sp_tune_doubt(const sp_trial *t)
 {
     const int64_t age = sp_tune_now() - t->at;
-    return (!t->disturbed || sp_quiet_trusts_all()) && age < SP_TUNE_MS && age > -86400000;
+    if (t->disturbed && !sp_quiet_trusts_all()) return "disturbed";
+    return age >= SP_TUNE_MS ? "too old" : age <= -86400000 ? "in the future" : NULL;
+}
+
+bool sp_tune_believes(const sp_trial *t)
+{
+    return !sp_tune_doubt(t);
 }
 
 int sp_tune_find(sp_tune_db *db, const char *key, sp_trial *out, int most)

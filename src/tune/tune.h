@@ -40,6 +40,7 @@ typedef struct sp_trial {
 #define SP_TUNE_MS   (SP_TUNE_DAYS * 86400000LL)
 int64_t sp_tune_now(void); /* Unix milliseconds */
 bool sp_tune_believes(const sp_trial *t);
+const char *sp_tune_doubt(const sp_trial *t); /* why not, in two words or three; NULL: it may */
 
 sparta_status sp_tune_open(sparta_ctx *cx, const char *path,
                            sp_tune_db **out) SP_MUST; /* path NULL: beside the kernel cache */

@@ -598,6 +598,7 @@ run 0 "and remembered" compile mlp.onnx --db t.db --json -o t.sparta
 json "all(l['source'] == 'database' for l in d['layers'] if l['op'] == 'Linear')" "and then it is not"
 run 0 "compile --remeasure" compile mlp.onnx --db t.db --no-propagate --remeasure --json -o t.sparta
 json "all(l['source'] == 'measured' for l in d['layers'] if l['op'] == 'Linear')" "compile --remeasure believes no time of before"
+run 2 "compile --remeasure --no-measure" compile mlp.onnx --db t.db --remeasure --no-measure -o both.sparta; complains "compile --remeasure --no-measure"; has err "with --no-measure nothing is timed, and --remeasure times all anew" "says why"; gone both.sparta "and writes nothing"
 if python3 -c "import sqlite3" 2> /dev/null; then
     sql() { python3 -c "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); [print(*row) for row in db.execute(sys.argv[2])]; db.commit()" "$@"; }
     others="SELECT count(*) FROM trial WHERE key NOT GLOB 'gpu *'"
@@ -637,6 +638,8 @@ timed "\"at\": $now.25, \"disturbed\": false"
 run 0 "doctor --times of PyTorch" doctor --times; has out "3 times of layers in PyTorch" "counts them"; has out "linear 64x64, 4x1; 2 threads " "shows what was timed"; hasnt out "18c2" "and no machine"
 run 0 "doctor --times of PyTorch --json" doctor --times --json
 json "[(t['task'], t['implement'], t['point'], round(t['us'], 3), t['doubt']) for t in d['times'] if t['implement'] == 'torch'] == [('linear 64x64, 4x1; 2 threads', 'torch', 'dense', 91.123, None), ('linear 64x64, 4x1; 2 threads', 'torch', '4x1', 30, None), ('linear 8x8, 1x1', 'torch', '1x1', 7, None)] and all(t['age_days'] < 1 for t in d['times'])" "a row for each way"
+timed "\"at\": $((now + 2 * 86400 + 60)), \"disturbed\": false" "torch 2.13.0, sparta $version 18c2, Another CPU, 512 cores, 1 GiB"
+run 0 "doctor --times of PyTorch of a clock that was wrong" doctor --times; has out "in the future" "says that they are of the future"; hasnt out "too old" "and not that they are old"
 timed "\"at\": $((now - 91 * 86400)), \"disturbed\": false" "torch 2.13.0, sparta $version 18c2, Another CPU, 512 cores, 1 GiB"
 run 0 "doctor --times of PyTorch that are not believed" doctor --times; has out "too old" "says that they are too old"; has out "another machine" "and of which machine they are not"
 timed "\"at\": $now, \"disturbed\": true" "$(echo "$here" | sed 's/sparta [^ ]*/sparta 0.0.1/')"

@@ -404,8 +404,8 @@ static void times_grow_old(void **state)
     sp_trial t;
     static const struct {
         long days;
-        bool good;
-    } ages[] = {{1, true}, {SP_TUNE_DAYS - 1, true}, {SP_TUNE_DAYS + 1, false}, {-300, false}};
+        const char *doubt;
+    } ages[] = {{1, NULL}, {SP_TUNE_DAYS - 1, NULL}, {SP_TUNE_DAYS + 1, "too old"}, {-300, "in the future"}};
     for (size_t i = 0; i < SP_COUNT(ages); i++) {
         sp_tune_db *db = open_db(p->cx, NULL);
         char text[128];
@@ -417,10 +417,12 @@ static void times_grow_old(void **state)
         execute(p->file, text);
         db = open_db(p->cx, NULL);
         assert_int_equal(sp_tune_find(db, "k", &t, 1), 1);
-        assert_int_equal(sp_tune_believes(&t), ages[i].good);
+        const char *doubt = sp_tune_doubt(&t);
+        assert_int_equal(sp_tune_believes(&t), !doubt);
+        assert_string_equal(doubt ? doubt : "", ages[i].doubt ? ages[i].doubt : "");
         sp_tune_add(db, "k", &again);
         assert_int_equal(sp_tune_find(db, "k", &t, 1), 1);
-        assert_true(sp_tune_believes(&t) && t.us == (ages[i].good ? 5 : 9));
+        assert_true(sp_tune_believes(&t) && t.us == (ages[i].doubt ? 9 : 5));
         sp_tune_close(db);
     }
 }
