@@ -12,7 +12,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 
 import numpy as np
 
@@ -132,32 +131,34 @@ def full_door(bed):
 
 
 # ---------------------------------------------------------------- kill -9
-def killed(rng, most, *words, env=None):
-    """After a part of the time that it takes; how it ended."""
-    process = subprocess.Popen([SPARTA, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **(env or {})})
-    try:
-        process.wait(rng.uniform(0, most))
-    except subprocess.TimeoutExpired:
+def killed(steps, *words):
+    """Once it has said so many lines of what it does; how it ended."""
+    with subprocess.Popen([SPARTA, *words, "--progress", "json"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        for _ in range(steps):
+            process.stderr.readline()
         process.kill()
-    return process.wait()
+        return process.wait()
 
 
-def seconds(*words):
-    begin = time.monotonic()
-    must(*words)
-    return time.monotonic() - begin
+def steps_of(*words):
+    return must(*words, "--progress", "json").err.count('"done"')
+
+
+def counted(ended):
+    need(any(ended), "none was killed: each had ended")
+    return f"{sum(code != 0 for code in ended)} of {len(ended)} killed"
 
 
 def killed_prune(bed, rng):
     """Over the model itself: it is what it was, or what it becomes."""
     folder = bed.folder()
     path, ended = folder + "/m.onnx", []
-    words = ("prune", path, "--pattern", "4x1:0.9", "-o", path, "-q")
+    words = ("prune", path, "--pattern", "4x1:0.9", "-o", path)
     shutil.copy(bed.dense, path)
-    most = seconds(*words)
-    for _ in range(KILLS):
+    most = steps_of(*words)
+    for steps in (1, most, *(rng.randint(1, most) for _ in range(KILLS - 2))):  # behind the last one it writes
         shutil.copy(bed.dense, path)
-        ended.append(killed(rng, most, *words))
+        ended.append(killed(steps, *words))
         old, new = (filecmp.cmp(path, other, shallow=False) for other in (bed.dense, bed.pruned))
         need(old or new, f"a model in pieces; ended with {ended[-1]}")
         need(new or ended[-1] != 0, "it said that all was done")
@@ -165,7 +166,7 @@ def killed_prune(bed, rng):
         need(not any(name.endswith(".onnx") for name in left), f"pieces that are called like a model: {left}")
     must(*words)
     need(filecmp.cmp(path, bed.pruned, shallow=False), "after all of it, it does not prune")
-    return f"{sum(code != 0 for code in ended)} of {KILLS} killed"
+    return counted(ended)
 
 
 def rows(path):
@@ -184,9 +185,9 @@ def killed_tune(bed, rng):
     db, cache, package = folder + "/times.db", folder + "/cache", folder + "/m.sparta"
     must("compile", bed.small, "-o", package, "--db", db, "--cache", cache, "-q")
     before, whole, ended = rows(db), open(package, "rb").read(), []
-    words = ("compile", bed.pruned, "-o", package, "--db", db, "--cache", cache, "-q")
+    words = ("compile", bed.pruned, "-o", package, "--db", db, "--cache", cache)
     for _ in range(KILLS):
-        ended.append(killed(rng, 4, *words))
+        ended.append(killed(rng.randint(1, 20), *words))  # of 40 nodes
         if ended[-1] == 0:
             break
         need(open(package, "rb").read() == whole, "the old package is another")
@@ -196,7 +197,7 @@ def killed_tune(bed, rng):
     must("verify", package, "--against", bed.pruned, "-q")
     left = [name for name in os.listdir(folder) if name.endswith(".sparta") and name != "m.sparta"]
     need(not left, f"pieces that are called like a package: {left}")
-    return f"{sum(code != 0 for code in ended)} of {len(ended)} killed"
+    return counted(ended)
 
 
 # ---------------------------------------------------------------- clocks
