@@ -88,6 +88,8 @@ sp_value *sp_aten_number_of(sp_aten *b, sparta_dtype dtype, double value); /* a 
 sp_value *sp_aten_numbers(sp_aten *b, int n, const int64_t *value);        /* i64 (n) */
 sp_value *sp_aten_filled(sp_aten *b, sparta_dtype dtype, int64_t n, double value); /* (n) */
 sp_value *sp_aten_swap_last(sp_aten *b, sp_value *v, int rank);
+/* What arguments start, end and step take of an axis, sizes as (1); true where that is all of it. */
+bool sp_aten_slice(sp_aten *b, sp_value **from, sp_value **to, int64_t *step);
 /* E_UNSUPPORTED, with what and what to do; NULL. */
 void *sp_aten_refuse(sp_aten *b, const char *format, ...) SP_PRINTF(2, 3);
 

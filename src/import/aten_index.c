@@ -286,19 +286,19 @@ static sp_value *shape_of_places(sp_aten *b, const sp_pt2_value *x, const indexi
     return sp_aten_node(b, SP_OP_Concat, SP_ATTRS(SP_INT("axis", 0)), n, part);
 }
 
-static sp_value *put_at(sp_aten *b, const sp_pt2_value *x, const indexing *by)
+static sp_value *put_at(sp_aten *b, const sp_pt2_value *x, const indexing *by, sp_value *values, bool add)
 {
     const int rest = x->rank - by->n;
     int64_t perm[SPARTA_RANK], back[SPARTA_RANK];
     sp_value *shape = common_shape(b, by), *to = sp_aten_as(b, "self"),
-             *from = OP(b, Expand, sp_aten_as(b, "values"), shape_of_places(b, x, by, shape));
+             *from = OP(b, Expand, values, shape_of_places(b, x, by, shape));
     if (to_between(b, by, rest, perm)) {
         inverse(by->rank + rest, perm, back);
         from = permuted(b, from, by->rank + rest, back);
     }
     const bool moved = to_front(by, x->rank, perm);
     if (moved) to = permuted(b, to, x->rank, perm);
-    to = scattered(b, to, side_by_side(b, by, shape), from, sp_aten_yes(b, "accumulate", false));
+    to = scattered(b, to, side_by_side(b, by, shape), from, add);
     inverse(x->rank, perm, back);
     return moved ? permuted(b, to, x->rank, back) : to;
 }
@@ -313,7 +313,29 @@ BUILD(index_put)
     if (list && n == 1 && list[0] && list[0]->dtype == SPARTA_BOOL)
         return put_masked(b, x, list[0], sp_aten_tensor(b, "values"));
     if (!read_indices(b, x, &by)) return NULL;
-    return by.n ? put_at(b, x, &by) : sp_aten_refuse(b, "no index");
+    if (!by.n) return sp_aten_refuse(b, "no index");
+    return put_at(b, x, &by, sp_aten_as(b, "values"), sp_aten_yes(b, "accumulate", false));
+}
+
+/* self with src in the place of one slice of an axis, as a program has it that was made functional. */
+BUILD(slice_scatter)
+{
+    const sp_pt2_value *x = sp_aten_tensor(b, "self");
+    indexing by = {.n = 1, .rank = 1, .axis = {(int)sp_aten_axis(b, "dim", 0, x->rank)}};
+    sp_value *from, *to, *src = sp_aten_as(b, "src");
+    int64_t step;
+    if (sp_aten_slice(b, &from, &to, &step)) return src;
+    by.v[0] = OP(b, Slice, places(b, x->v, by.axis[0]), from, to, number(b, 0), number(b, step));
+    return put_at(b, x, &by, src, false);
+}
+
+/* The same of one of an axis. */
+BUILD(select_scatter)
+{
+    const sp_pt2_value *x = sp_aten_tensor(b, "self");
+    indexing by = {.n = 1, .rank = 1, .axis = {(int)sp_aten_axis(b, "dim", 0, x->rank)}};
+    by.v[0] = OP(b, Gather, places(b, x->v, by.axis[0]), sp_aten_size(b, "index"));
+    return put_at(b, x, &by, OP(b, Unsqueeze, sp_aten_as(b, "src"), number(b, by.axis[0])), false);
 }
 
 /* ------------------------------------------------------------------ bags */

@@ -209,16 +209,24 @@ static sp_value *sliced(sp_aten *b, sp_value *v, sp_value *from, sp_value *to, i
     return OP(b, Slice, v, from, to, number(b, axis), number(b, step));
 }
 
+bool sp_aten_slice(sp_aten *b, sp_value **from, sp_value **to, int64_t *step)
+{
+    *step = sp_aten_int(b, "step", 1);
+    *from = sp_aten_arg(b, "start") ? sp_aten_size(b, "start") : number(b, 0);
+    *to = sp_aten_arg(b, "end") ? sp_aten_size(b, "end") : number(b, INT64_MAX);
+    if (!*from || !*to) return false;
+    const bool first = (*from)->n_ints == 1 && sp_expr_is((*from)->ints[0], 0),
+               last = (*to)->constant && *(const int64_t *)(*to)->constant->data == INT64_MAX;
+    return first && last && *step == 1;
+}
+
 BUILD(slice)
 {
     const sp_pt2_value *x = sp_aten_tensor(b, "self");
-    const int64_t axis = sp_aten_axis(b, "dim", 0, x->rank), step = sp_aten_int(b, "step", 1);
-    sp_value *from = sp_aten_arg(b, "start") ? sp_aten_size(b, "start") : number(b, 0),
-             *to = sp_aten_arg(b, "end") ? sp_aten_size(b, "end") : number(b, INT64_MAX);
-    if (!from || !to) return NULL;
-    const bool first = from->n_ints == 1 && sp_expr_is(from->ints[0], 0),
-               last = to->constant && *(const int64_t *)to->constant->data == INT64_MAX;
-    return first && last && step == 1 ? x->v : sliced(b, x->v, from, to, axis, step);
+    const int64_t axis = sp_aten_axis(b, "dim", 0, x->rank);
+    sp_value *from, *to;
+    int64_t step;
+    return sp_aten_slice(b, &from, &to, &step) ? x->v : sliced(b, x->v, from, to, axis, step);
 }
 
 BUILD(narrow)
@@ -400,6 +408,14 @@ BUILD(full)
 BUILD(full_like)
 {
     return of_shape(b, OP(b, Shape, sp_aten_tensor(b, "self")->v));
+}
+
+/* The shape of self, filled with what is written over it: a tensor, a number, or zero. */
+BUILD(fill)
+{
+    const char *by = sp_aten_arg(b, "src") ? "src" : "value";
+    sp_value *v = sp_aten_arg(b, by) ? sp_aten_as(b, by) : sp_aten_number_of(b, b->dtype, 0);
+    return OP(b, Expand, v, OP(b, Shape, sp_aten_tensor(b, "self")->v));
 }
 
 BUILD(scalar_tensor)

@@ -238,7 +238,7 @@ static sparta_status bind_output(sp_pt2 *p, const sp_aten *b, int i, const sp_pt
     sp_pt2_value v = {.name = b->out_name[i], .v = b->out[i], .dtype = SPARTA_I64, .rank = 1, .size = size};
     if (!size && v.v) SP_TRY(read_type(p, sp_pt2_row(&p->metas, v.name), &v));
     if (v.v) SP_TRY(name_value(p, v.v, v.name));
-    if (first && (in_place || b->row->view)) {
+    if (first && (in_place || (b->row->view && v.dtype == first->dtype))) { /* another type is a copy */
         v.root = first->root;
         v.version = p->versions[v.root];
         v.fixed = first->fixed;
@@ -436,7 +436,14 @@ static sparta_status look_at(sp_pt2 *p, const json_value *graph, unknown *u, int
     return SPARTA_OK;
 }
 
-static sparta_status check_overloads(sp_pt2 *p, const json_value *graph)
+/* Has it been through run_decompositions()? Then PyTorch's verifier of core ATen passed it. */
+static bool is_functional(const json_value *program)
+{
+    const char *verifier = sp_json_text(sp_json_first(sp_json_get(program, "verifiers")));
+    return verifier && !strcmp(verifier, "ATEN");
+}
+
+static sparta_status check_overloads(sp_pt2 *p, const json_value *program, const json_value *graph)
 {
     unknown u = {.seen = sp_map_create(p->cx)};
     SP_NEED(p->cx, u.seen);
@@ -444,11 +451,11 @@ static sparta_status check_overloads(sp_pt2 *p, const json_value *graph)
     sparta_status s = look_at(p, graph, &u, SP_PT2_DEPTH);
     if (s == SPARTA_OK && u.n)
         s = sp_fail(p->cx, SPARTA_E_UNSUPPORTED,
-                    "%s not supported: %s%s; leave that part out of the module, or try "
-                    "program.run_decompositions() before it is saved "
+                    "%s not supported: %s%s; leave that part out of the module%s "
                     "(docs/operators.md lists what is)",
                     u.n > 1 ? "these operators are" : "this operator is", sp_text_str(&u.list),
-                    u.n > TOLD ? " and more" : "");
+                    u.n > TOLD ? " and more" : "",
+                    is_functional(program) ? "" : ", or try program.run_decompositions() before it is saved");
     sp_text_free(&u.list);
     sp_map_free(u.seen);
     return s;
@@ -542,7 +549,7 @@ static sparta_status import(sp_pt2 *p, sp_bytes file)
     const json_value *module = sp_json_get(program, "graph_module"), *graph = sp_json_get(module, "graph"),
                      *signature = sp_json_get(module, "signature");
     if (!graph || !signature) return sp_fail(p->cx, SPARTA_E_FORMAT, "%.200s: there is no graph in it", path);
-    SP_TRY(check_overloads(p, graph));
+    SP_TRY(check_overloads(p, program, graph));
     SP_TRY(sp_pt2_index_of(p, sp_json_get(graph, "tensor_values"), &p->metas));
     SP_TRY(add_inputs(p, sp_json_get(signature, "input_specs")));
     SP_TRY(sp_pt2_bounds(p, sp_json_get(program, "range_constraints")));

@@ -320,6 +320,15 @@ unit("scatter_add.default", AT + f"r0 = scatter_add.default self=x dim=1 index=r
 unit("index_put.default", AT + "r0 = index_put.default self=up indices=[r8] values=z accumulate=true : f32[16,8]")
 unit("index_put-second", AT + f"r1 = exp.default self=x : {SAME}; r0 = index_put.default self=r1 indices=[none,r8] values=z : {SAME}")
 unit("index_put-apart", AT + "r0 = index_put.default self=img indices=[r9,none,r8] values=z : f32[2,4,6,6]")
+unit("slice_scatter.default", f"r1 = slice.Tensor self=y dim=1 start=2 end=6 : f32[b,4]; r0 = slice_scatter.default self=x src=r1 dim=1 start=2 end=6 : {SAME}")
+unit("slice_scatter-steps", f"r1 = slice.Tensor self=y dim=1 start=5 : f32[b,3]; r0 = slice_scatter.default self=x src=r1 dim=-1 start=-5 end=9223372036854775807 step=2 : {SAME}")
+unit("slice_scatter-all", f"r0 = slice_scatter.default self=x src=y : {SAME}")
+unit("select_scatter.default", f"r1 = select.int self=y dim=1 index=0 : f32[b]; r0 = select_scatter.default self=x src=r1 dim=1 index=-1 : {SAME}")
+unit("select_scatter-first", f"r1 = select.int self=t dim=0 index=0 : f32[4,8]; r0 = select_scatter.default self=t src=r1 dim=0 index=0 : f32[b,4,8]")
+unit("fill.Scalar", f"r0 = fill.Scalar self=x value=2.5 : {SAME}")
+unit("fill.Tensor", f"r0 = fill.Tensor self=x value=z : {SAME}")
+unit("zero.default", f"r0 = zero.default self=x : {SAME}")
+unit("copy.default", f"r0 = copy.default self=x src=v non_blocking=false : {SAME}")
 unit("index_put-mask", f"r0 = index_put.default self=x indices=[m] values=z : {SAME}")
 
 # ------------------------------------------------------------------ new tensors

@@ -182,6 +182,45 @@ def in_place():
     close(next(iter(sparta.compile(path, **QUICK).run({"x_0": X}).values())), seen(X))
 
 
+def written_views():
+    """What writes to a part of a tensor is refused, and the advice leads to a program that is read."""
+
+    def pieces(x, n):
+        y = x * 2
+        y[0:1].relu_()
+        y[:, 0].add_(1)
+        y[:, 1:] = x[:, 1:]
+        y[:, -1] = 1.0
+        y[..., ::2] *= n
+        y[1:].zero_()
+        y[0, 3:1] = 5  # none
+        return y
+
+    def kinds(x, n):
+        y, i, m, rows = x.double(), x.int(), x > 0, x.new_zeros(x.shape[0] + 2, 3, 4)
+        y[:, 1] = x[:, 0]
+        i[:, 0] = 2.7
+        i[-1] = x[0]
+        m[0].fill_(True)
+        rows[1:-1] = x
+        rows[0].fill_(n.sum())
+        rows[-2:, :, 1:3].copy_(x[0, :, :2])
+        return y, i, m, rows
+
+    for function in (pieces, kinds):
+        program = torch.export.export(Of(function), (torch.randn(7, 3, 4), X[0, :, :2]), dynamic_shapes=(({0: torch.export.Dim("rows", min=4, max=64)}, None),))
+        path = os.path.join(tests.work.name, "views.pt2")
+        torch.export.save(program, path)
+        refused(sparta.Error, "program.run_decompositions({})", sparta.compile, path)
+        torch.export.save(program.run_decompositions({}), path)
+        package = sparta.compile(path, **QUICK)
+        for x in (torch.randn(4, 3, 4), torch.randn(5, 3, 4)):
+            for have, want in zip(package.run(dict(zip(package.inputs, (x, X[0, :, :2])))).values(), leaves(function(x, X[0, :, :2])), strict=True):
+                close(have, want)
+    wholes = lambda x, n: ((x * 1).zero_(), (x * 1).fill_(2.5), (x * 1).copy_(x[0]), (x * 1).fill_(n.sum()))
+    agree("wholes", Of(wholes), (X, X[0]))
+
+
 # ---------------------------------------------------------------- whole models
 
 
@@ -498,7 +537,9 @@ def verbs():
 def refusals():
     path = save("odd", Of(lambda x: torch.fft.rfft(x).abs() + torch.linalg.det(x[:, :, :3])[:, None, None]), (X,))
     error = refused(sparta.Error, "not supported", sparta.compile, path)
-    need("aten.fft_rfft.default" in str(error) and "aten.linalg_det.default" in str(error), str(error))
+    need("aten.fft_rfft.default" in str(error) and "aten.linalg_det.default" in str(error) and "run_decompositions" in str(error), str(error))
+    torch.export.save(torch.export.load(path).run_decompositions(), path)
+    error = refused(sparta.Error, "leave that part out of the module (docs", sparta.compile, path)
     refused(sparta.Error, "export module.eval()", sparta.compile, save("drops", nn.Dropout(0.5).train(), (X,)))
     refused(sparta.Error, "as an index", sparta.compile, save("mask", Of(lambda x: torch.relu(x)[x[:, 0, 0] > -9].sum()), (X,)))
 
@@ -526,6 +567,7 @@ for case in CASES:
 tests.check("f64", wide)
 tests.check("attention", attention)
 tests.check("in place", in_place)
+tests.check("views written in place", written_views)
 tests.check("layers", layers)
 for network in ("resnet", "mobilenet", "unet"):
     tests.check(network, networks, network)
