@@ -1,7 +1,20 @@
 /* sparta verify: do two models give the same answer? Exit 3 when they do not. */
 #include "verbs.h"
-#include <math.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
+/* Why more was allowed; "" where nobody asked (close answers, --atol). */
+static const char *print_unit(const sp_verify_output *o, const char *before, char out[160])
+{
+    *out = 0;
+    if (o->unit > 0 || o->unit_broken)
+        snprintf(out, 160, "%sone unit in the last place changes %.3g", before, o->unit);
+    if (o->unit_broken)
+        snprintf(out + strlen(out), 160 - strlen(out), " and makes %" PRId64 " elements NaN or Inf",
+                 o->unit_broken);
+    return out;
+}
 
 /* That answers differ is said by the error. */
 static sparta_status report(cli *c, const sp_verify_result *r)
@@ -20,13 +33,16 @@ static sparta_status report(cli *c, const sp_verify_result *r)
         cli_rows_real(&t, "cosine", 9, r->output[i].cosine);
         cli_json_real(&j, "allowed", r->output[i].allowed);
         cli_json_real(&j, "unit", r->output[i].unit);
+        cli_json_int(&j, "unit_broken", r->output[i].unit_broken);
     }
     if (cli_wants_json(c) || !cli_has(c, CLI_QUIET)) SP_TRY(cli_rows_end(&t));
-    for (int i = 0; i < r->n_outputs; i++)
-        if (r->output[i].unit > 0 && r->output[i].ok)
-            sp_note(c->cx,
-                    "verify: %s differs by %.3g; allowed %.3g, as one unit in the last place changes %.3g",
-                    r->output[i].name, r->output[i].max_abs, r->output[i].allowed, r->output[i].unit);
+    for (int i = 0; i < r->n_outputs; i++) {
+        const sp_verify_output *o = &r->output[i];
+        char unit[160];
+        if (*print_unit(o, ", as ", unit) && o->ok)
+            sp_note(c->cx, "verify: %s differs by %.3g; allowed %.3g%s", o->name, o->max_abs, o->allowed,
+                    unit);
+    }
     cli_json_text(&j, "first_difference", r->first_difference);
     cli_json_open(&j, "sizes", '[');
     for (int i = 0; i < r->n_sizes; i++) cli_json_text(&j, NULL, r->sizes[i]);
@@ -42,14 +58,13 @@ static sparta_status report(cli *c, const sp_verify_result *r)
 static sparta_status differs(cli *c, const sp_verify_request *r, const sp_verify_result *result)
 {
     const sp_verify_output *o = result->output;
-    char unit[64] = ""; /* nobody asked with --atol */
+    char unit[160];
     while (o->ok) o++;
-    if (o->unit > 0) snprintf(unit, sizeof unit, "; one unit in the last place changes %.3g", o->unit);
     return sp_fail(c->cx, SPARTA_E_DIFFER,
                    "%s: its answer differs from that of %s: %s by up to %.3g where %.3g is allowed, first at "
                    "%s%s; look at what computes that value, or give --rtol",
                    r->a, r->against, o->name, o->max_abs, o->allowed,
-                   result->first_difference ? result->first_difference : o->name, unit);
+                   result->first_difference ? result->first_difference : o->name, print_unit(o, "; ", unit));
 }
 
 sparta_status cli_verb_verify(cli *c)

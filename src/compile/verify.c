@@ -7,6 +7,7 @@
 #include "compile/lower.h"
 #include "ops/close.h"
 #include "run/run.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -146,10 +147,10 @@ static sparta_tensor items_of(const sparta_tensor *t, int64_t from, int64_t end)
 
 /* The worst of all repetitions. */
 static void compare(const check *c, const sparta_tensor *got, const sparta_tensor *want, double slack,
-                    sp_closeness *worst)
+                    const sp_units *units, sp_closeness *worst)
 {
     if (!c->item) {
-        sp_close(got, want, c->tolerance, slack, worst);
+        sp_close_units(got, want, c->tolerance, slack, units, worst);
         return;
     }
     *worst = (sp_closeness){.max_abs = INFINITY};
@@ -158,8 +159,10 @@ static void compare(const check *c, const sparta_tensor *got, const sparta_tenso
     for (int64_t at = 0; at < c->all; at += c->different) {
         const int64_t count = SP_MIN(c->different, c->all - at);
         const sparta_tensor a = items_of(got, at, at + count), b = items_of(want, 0, count);
+        sp_units some = units ? *units : (sp_units){0};
+        if (units) some.mark = items_of(&units->mark, 0, count);
         sp_closeness one;
-        sp_close(&a, &b, c->tolerance, slack, &one);
+        sp_close_units(&a, &b, c->tolerance, slack, &some, &one);
         if (!one.ok || one.max_abs > worst->max_abs) *worst = one;
         if (!one.ok) break;
     }
@@ -169,35 +172,89 @@ static void compare(const check *c, const sparta_tensor *got, const sparta_tenso
 typedef struct answer {
     const sparta_named_tensor *in;
     sparta_tensor *want; /* one an output */
-    double *slack, *change;
-    bool changed; /* change is known */
+    double *slack;
+    sp_units *units;
+    bool moved; /* units are known */
 } answer;
 
 /* Why so much is allowed; "" where nobody asked. */
-static const char *print_unit(const answer *a, int i, char out[64])
+static const char *print_units(const answer *a, int i, char out[SP_UNITS_TEXT + 8])
 {
+    char units[SP_UNITS_TEXT];
     *out = 0;
-    if (a->changed) snprintf(out, 64, ", as one unit in the last place changes %.3g", a->change[i] / 2);
+    if (a->moved) snprintf(out, SP_UNITS_TEXT + 8, ", as %s", sp_units_print(&a->units[i], units));
     return out;
+}
+
+/* Is there a number in it that is none? */
+static bool has_broken(const sparta_tensor *t)
+{
+    for (int64_t i = 0, n = sp_dtype_is_float(t->dtype) ? sparta_tensor_elements(t) : 0; i < n; i++)
+        if (!isfinite(sp_element_get(t->dtype, t->data, i))) return true;
+    return false;
+}
+
+/* The name of a product's weight that has NaN or Inf; NULL: there is none. */
+static const char *broken_weight(const sp_graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const sp_node *n = g->node[i];
+        for (int k = 0; k < n->n_in && sp_node_is_product(n); k++)
+            if (n->in[k] && n->in[k]->constant && has_broken(n->in[k]->constant)) return n->in[k]->name;
+    }
+    return NULL;
+}
+
+/* The output has NaN or Inf where the reference has not, or the other way round. */
+static sparta_status say_broken(const check *c, const char *name, const sp_closeness *is)
+{
+    char cause[400];
+    const char *weight = broken_weight(c->g);
+    if (sp_ctx_strict(c->cx))
+        snprintf(cause, sizeof cause,
+                 "a kernel is wrong: see whether options.dense_only mends it, and report it");
+    else if (weight)
+        snprintf(
+            cause, sizeof cause,
+            "weight '%.200s' has such numbers, and a sparse product skips 0 x NaN: mend it, or compile with "
+            "options.strict",
+            weight);
+    else
+        snprintf(cause, sizeof cause,
+                 "a sparse product skips 0 x Inf: compile with options.strict; where that does not mend it a "
+                 "kernel "
+                 "is wrong: report it");
+    return sp_fail(c->cx, SPARTA_E_DIFFER,
+                   "compile: output '%s' is NaN or Inf on one side only in %" PRId64
+                   " elements, and nothing was written; %s",
+                   name, is->broken, cause);
+}
+
+/* Rounding alone makes NaN or Inf of numbers, and so may right kernels anywhere. */
+static sparta_status say_unknown(const check *c, const answer *a, int i, const sp_closeness *is)
+{
+    char unit[SP_UNITS_TEXT];
+    return sp_fail(
+        c->cx, SPARTA_E_DIFFER,
+        "compile: output '%s' cannot be checked: %s; the package differs by %.3g, and in %" PRId64
+        " elements by a NaN or an Inf; nothing was written; compute what cancels in another way, such "
+        "as a variance as the mean of squared differences",
+        c->g->output[i]->name, sp_units_print(&a->units[i], unit), is->finite, is->broken);
 }
 
 static sparta_status check_output(const check *c, const answer *a, int i, const sp_closeness *is)
 {
     const char *name = c->g->output[i]->name;
-    char unit[64];
+    char unit[SP_UNITS_TEXT + 8];
     if (is->ok) return SPARTA_OK;
-    if (isinf(is->max_abs) && !sp_ctx_strict(c->cx))
-        return sp_fail(c->cx, SPARTA_E_DIFFER,
-                       "compile: output '%s' is NaN or Inf on one side only, and nothing was written; are "
-                       "there such weights? A sparse product skips 0 x NaN: mend them, or compile with "
-                       "options.strict",
-                       name);
+    if (a->moved && a->units[i].broken) return say_unknown(c, a, i, is);
+    if (is->broken) return say_broken(c, name, is);
     return sp_fail(
         c->cx, SPARTA_E_DIFFER,
         "compile: output '%s' differs from the reference by %.3g where %.3g is allowed%s (largest value "
         "%.3g); nothing was written; where the model magnifies rounding by more than that, give "
         "options.rtol %.1g; else a kernel is wrong: see whether options.dense_only mends it, and report it",
-        name, is->max_abs, is->allowed, print_unit(a, i, unit), is->largest, 2 * is->max_rel);
+        name, is->max_abs, is->allowed, print_units(a, i, unit), is->largest, 2 * is->max_rel);
 }
 
 /* Where the fixed allowance is passed, the model at hand says what its last digits do. */
@@ -205,15 +262,15 @@ static sparta_status compare_units(const check *c, answer *a, int i, const spart
                                    sp_closeness *is)
 {
     const sp_answer run = {a->in, c->g->n_inputs, a->want, a->slack};
-    char unit[64];
-    if (!a->changed) SP_TRY(sp_ops_units(c->cx, c->g, &run, a->change));
-    a->changed = true;
-    compare(c, got, &a->want[i], a->slack[i] + a->change[i], is);
+    char unit[SP_UNITS_TEXT + 8];
+    if (!a->moved) SP_TRY(sp_ops_units(c->cx, c->g, &run, is->broken, a->units));
+    a->moved = true;
+    compare(c, got, &a->want[i], a->slack[i], &a->units[i], is);
     if (is->ok)
         sp_note(c->cx,
                 "compile: output '%s' differs from the reference by %.3g where %.3g is allowed%s (largest "
                 "value %.3g)",
-                c->g->output[i]->name, is->max_abs, is->allowed, print_unit(a, i, unit), is->largest);
+                c->g->output[i]->name, is->max_abs, is->allowed, print_units(a, i, unit), is->largest);
     return SPARTA_OK;
 }
 
@@ -221,7 +278,7 @@ static sparta_status check_outputs(const check *c, const sparta_named_tensor *go
 {
     for (int i = 0; i < c->g->n_outputs; i++) {
         sp_closeness is;
-        compare(c, &got[i].tensor, &a->want[i], a->slack[i], &is);
+        compare(c, &got[i].tensor, &a->want[i], a->slack[i], NULL, &is);
         if (!is.ok && c->tolerance->atol < 0) SP_TRY(compare_units(c, a, i, &got[i].tensor, &is));
         SP_TRY(check_output(c, a, i, &is));
     }
@@ -254,12 +311,14 @@ static sparta_status run_both(const check *c, const sparta_named_tensor *some, c
 {
     const size_t n = (size_t)c->g->n_outputs;
     answer a = {.in = some, .want = sp_alloc_array(c->cx, n + 1, sizeof *a.want)};
-    a.slack = sp_alloc_array(c->cx, 2 * n + 1, sizeof *a.slack);
-    a.change = a.slack + n;
-    sparta_status s = a.want && a.slack ? SPARTA_OK : sp_ctx_status(c->cx);
+    a.slack = sp_alloc_array(c->cx, n + 1, sizeof *a.slack);
+    a.units = sp_alloc_array(c->cx, n + 1, sizeof *a.units);
+    sparta_status s = a.want && a.slack && a.units ? SPARTA_OK : sp_ctx_status(c->cx);
     if (s == SPARTA_OK) s = sp_ops_answer(c->cx, c->g, &(sp_answer){some, c->g->n_inputs, a.want, a.slack});
     for (int threads = 1; threads <= 2 && s == SPARTA_OK; threads++) s = run_package(c, threads, all, &a);
     for (size_t i = 0; i < n && a.want; i++) sp_free(c->cx, a.want[i].data);
+    if (a.units) sp_units_free(c->cx, a.units, (int)n);
+    sp_free(c->cx, a.units);
     sp_free(c->cx, a.want);
     sp_free(c->cx, a.slack);
     return s;

@@ -24,6 +24,7 @@ typedef struct search {
     int n, capacity;
     kept *kept;
     sp_scales scales;  /* of the graph that runs */
+    bool rounding;     /* of what an output that differs may be off by, most is what rounding does */
     const char *first; /* found */
 } search;
 
@@ -244,9 +245,14 @@ static sparta_status look(search *s, sp_side *a, sp_side *b, plain p[2], const s
     SP_TRY(run_watched(s, p[1].graph, in, n_in, compare_value));
     if (s->first || !a->package) return SPARTA_OK; /* what was kept are a's values, by its names */
     SP_TRY(find_kernel(s, a->package, in, n_in));
-    sp_note(s->cx, "verify: the references of both models agree; a kernel of %s computes something else",
-            a->path);
+    sp_note(s->cx, "verify: the references of both models agree; a kernel of %s computes something else%s",
+            a->path, s->rounding ? ", or the model magnifies rounding by more than was measured" : "");
     return SPARTA_OK;
+}
+
+static bool magnifies(const sp_verify_output *o)
+{
+    return !o->ok && (o->unit_broken || o->unit > o->allowed / 4);
 }
 
 sparta_status sp_first_difference(sp_side *a, sp_side *b, const sparta_named_tensor *in, int n_in,
@@ -255,6 +261,7 @@ sparta_status sp_first_difference(sp_side *a, sp_side *b, const sparta_named_ten
     search s = {.cx = a->cx, .arena = arena, .r = r, .at = sp_map_create(a->cx)};
     plain p[2] = {{0}, {0}};
     SP_NEED(a->cx, s.at);
+    for (int i = 0; i < out->n_outputs; i++) s.rounding |= magnifies(&out->output[i]);
     sparta_status status = look(&s, a, b, p, in, n_in);
     const char *name = s.first;
     for (int i = 0; i < out->n_outputs && !name; i++)

@@ -140,6 +140,8 @@ typedef struct sp_verify_output {
     double max_abs, max_rel, cosine;
     double allowed; /* what max_abs may be; of several comparisons, in the first that failed */
     double unit; /* how much of it one unit in the last place accounts for; 0: nobody asked (ops/close.h) */
+    /* Elements that it makes NaN or Inf, which are not compared; of several comparisons, in the first that failed. */
+    int64_t unit_broken;
     bool ok;
 } sp_verify_output;
 typedef struct sp_verify_result {

@@ -12,8 +12,8 @@
 typedef struct results {
     int n;
     sparta_tensor *tensor;
-    double *slack;  /* of each, for close.h; NULL: not known, a session does not tell */
-    double *change; /* what one unit in the last place does to each; NULL: nobody asked */
+    double *slack;   /* of each, for close.h; NULL: not known, a session does not tell */
+    sp_units *units; /* of each; NULL: nobody asked */
 } results;
 
 /* ------------------------------------------------------------------ sides */
@@ -67,9 +67,10 @@ static void close_side(sp_side *s)
 static void free_results(sparta_ctx *cx, results *r)
 {
     for (int i = 0; i < r->n; i++) sp_free(cx, r->tensor[i].data);
+    if (r->units) sp_units_free(cx, r->units, r->n);
     sp_free(cx, r->tensor);
     sp_free(cx, r->slack);
-    sp_free(cx, r->change);
+    sp_free(cx, r->units);
     *r = (results){0};
 }
 
@@ -121,16 +122,17 @@ static sparta_status run_side(sp_side *s, const sparta_named_tensor *in, int n_i
     return status ? sp_fail_in(s->cx, "%s", s->path) : SPARTA_OK;
 }
 
-static sparta_status find_change(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *in, int n_in,
-                                 results *r)
+static sparta_status find_units(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *in, int n_in,
+                                bool broken, results *r)
 {
-    r->change = sp_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *r->change);
-    SP_NEED(cx, r->change);
-    return sp_ops_units(cx, g, &(sp_answer){in, n_in, r->tensor, r->slack}, r->change);
+    r->units = sp_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *r->units);
+    SP_NEED(cx, r->units);
+    return sp_ops_units(cx, g, &(sp_answer){in, n_in, r->tensor, r->slack}, broken, r->units);
 }
 
 /* Both of a package's outputs: its graph on the references. */
-static sparta_status judge_package(sp_side *s, const sparta_named_tensor *in, int n_in, results *to)
+static sparta_status judge_package(sp_side *s, const sparta_named_tensor *in, int n_in, bool broken,
+                                   results *to)
 {
     sp_graph *g = NULL;
     results plain = {0};
@@ -138,11 +140,12 @@ static sparta_status judge_package(sp_side *s, const sparta_named_tensor *in, in
     plain.tensor = sp_alloc_array(s->cx, (size_t)g->n_outputs + 1, sizeof *plain.tensor);
     sparta_status status = plain.tensor ? sp_ops_infer(g) : sp_ctx_status(s->cx);
     if (!status) status = run_references(s->cx, g, in, n_in, &plain);
-    if (!status) status = find_change(s->cx, g, in, n_in, &plain);
+    if (!status) status = find_units(s->cx, g, in, n_in, broken, &plain);
     if (!status) {
         to->slack = plain.slack;
-        to->change = plain.change;
-        plain.slack = plain.change = NULL;
+        to->units = plain.units;
+        plain.slack = NULL;
+        plain.units = NULL;
     }
     free_results(s->cx, &plain);
     sp_graph_free(g);
@@ -152,11 +155,14 @@ static sparta_status judge_package(sp_side *s, const sparta_named_tensor *in, in
 /* ------------------------------------------------------------------ comparing */
 
 /* Keep the worst of all sizes; what differs once differs. */
-static void keep_worst(sp_verify_output *worst, const sp_closeness *one, double unit)
+static void keep_worst(sp_verify_output *worst, const sp_closeness *one, const sp_units *units)
 {
-    if (worst->ok) worst->allowed = one->allowed;
+    if (worst->ok) {
+        worst->allowed = one->allowed;
+        worst->unit = one->ok ? fmax(worst->unit, units->change) : units->change;
+        worst->unit_broken = one->ok ? SP_MAX(worst->unit_broken, units->broken) : units->broken;
+    }
     worst->max_abs = fmax(worst->max_abs, one->max_abs);
-    worst->unit = fmax(worst->unit, unit);
     worst->max_rel = fmax(worst->max_rel, one->max_rel);
     worst->cosine = fmin(worst->cosine, one->cosine);
     worst->ok &= one->ok;
@@ -171,32 +177,34 @@ typedef struct meeting {
 } meeting;
 
 /* What is forgiven an output that is not close: what its references say, b's or else a's, of which those of a package have not run yet. */
-static sparta_status forgive(meeting *p, int at, int i, const double **slack, const double **change)
+static sparta_status forgive(meeting *p, int at, int i, bool broken, const double **slack,
+                             const sp_units **units)
 {
     const bool by_a = p->ra.slack && !p->rb.slack;
     const sp_side *s = by_a ? p->a : p->b;
     results *r = by_a ? &p->ra : &p->rb;
     if (!r->slack)
-        SP_TRY(judge_package(p->b, p->in, p->n_in, r));
-    else if (!r->change)
-        SP_TRY(find_change(s->cx, s->graph, p->in, p->n_in, r));
+        SP_TRY(judge_package(p->b, p->in, p->n_in, broken, r));
+    else if (!r->units)
+        SP_TRY(find_units(s->cx, s->graph, p->in, p->n_in, broken, r));
     *slack = &r->slack[by_a ? at : i];
-    *change = &r->change[by_a ? at : i];
+    *units = &r->units[by_a ? at : i];
     return SPARTA_OK;
 }
 
 /* One output. */
 static sparta_status compare_output(meeting *p, int at, int i, const sp_tolerance *t, sp_closeness *out,
-                                    double *unit)
+                                    sp_units *units)
 {
-    const double *slack = p->rb.slack ? &p->rb.slack[i] : p->ra.slack ? &p->ra.slack[at] : NULL, *change;
+    const double *slack = p->rb.slack ? &p->rb.slack[i] : p->ra.slack ? &p->ra.slack[at] : NULL;
     const sparta_tensor *a = &p->ra.tensor[at], *b = &p->rb.tensor[i];
-    *unit = 0;
+    const sp_units *of;
+    *units = (sp_units){0};
     if (sp_close(a, b, t, slack ? *slack : 0, out) || t->atol >= 0) return SPARTA_OK;
-    SP_TRY(forgive(p, at, i, &slack, &change));
+    SP_TRY(forgive(p, at, i, out->broken > 0, &slack, &of));
     if (sp_close(a, b, t, *slack, out)) return SPARTA_OK;
-    *unit = *change / 2;
-    sp_close(a, b, t, *slack + *change, out);
+    *units = *of;
+    sp_close_units(a, b, t, *slack, units, out);
     return SPARTA_OK;
 }
 
@@ -205,14 +213,14 @@ static sparta_status compare(meeting *p, const sp_tolerance *t, sp_verify_result
     for (int i = 0; i < p->b->graph->n_outputs; i++) {
         int at = sp_graph_named(p->a->graph->output, p->a->graph->n_outputs, p->b->graph->output[i]->name);
         sp_closeness one;
-        double unit;
+        sp_units units;
         if (at < 0)
             return sp_fail(p->a->cx, SPARTA_E_USAGE,
                            "%s: has no output \"%s\", which %s has; compare models with the same outputs",
                            p->a->path, out->output[i].name, p->b->path);
-        SP_TRY(compare_output(p, at, i, t, &one, &unit));
+        SP_TRY(compare_output(p, at, i, t, &one, &units));
         out->compared |= sparta_tensor_elements(&p->rb.tensor[i]) > 0;
-        keep_worst(&out->output[i], &one, unit);
+        keep_worst(&out->output[i], &one, &units);
         out->ok &= one.ok;
     }
     return SPARTA_OK;

@@ -90,7 +90,7 @@ static sparta_status add_flips(sparta_ctx *cx, const sp_graph *g, const sp_answe
     for (int i = 0; i < g->n_outputs && !status; i++) {
         sp_closeness c;
         sp_close(&moved[i], &a->out[i], &none, 0, &c);
-        a->slack[i] += fmax(FLIP_FACTOR * (isfinite(c.max_abs) ? c.max_abs : 0), step_of(g->output[i]));
+        a->slack[i] += fmax(FLIP_FACTOR * c.finite, step_of(g->output[i]));
         sp_free(cx, moved[i].data);
     }
     sp_free(cx, moved);

@@ -3,33 +3,44 @@
 #include <math.h>
 #include <string.h>
 
+#define UNIT_FACTOR 2
+
 /* ------------------------------------------------------------------ two results */
 typedef struct sums {
     double ab, aa, bb; /* of finite pairs */
     double max_abs, max_b;
-    bool broken; /* a NaN or an Inf on one side only */
+    int64_t broken;
 } sums;
+
+bool sp_is_broken(double a, double b)
+{
+    const bool same = (isnan(a) && isnan(b)) || a == b;
+    return (!isfinite(a) || !isfinite(b)) && !same;
+}
 
 static void add(sums *s, double a, double b)
 {
     if (isfinite(b)) s->max_b = fmax(s->max_b, fabs(b));
-    if (!isfinite(a) || !isfinite(b)) {
-        bool same = (isnan(a) && isnan(b)) || a == b;
-        s->broken |= !same;
-        return;
-    }
+    s->broken += sp_is_broken(a, b);
+    if (!isfinite(a) || !isfinite(b)) return;
     s->max_abs = fmax(s->max_abs, fabs(a - b));
     s->ab += a * b;
     s->aa += a * a;
     s->bb += b * b;
 }
 
-static sums compare(const sparta_tensor *a, const sparta_tensor *b)
+static double element(const sparta_tensor *t, int64_t at)
+{
+    return sp_element_get(t->dtype, t->data, at);
+}
+
+/* Not elements that are NaN in mark, which is of this shape; NULL: all. */
+static sums compare(const sparta_tensor *a, const sparta_tensor *b, const sparta_tensor *mark)
 {
     sums s = {0};
-    const sparta_tensor *both[] = {a, b};
-    for (sp_cursor w = sp_cursor_begin(a->rank, a->dim, 2, both); w.more; sp_cursor_next(&w))
-        add(&s, sp_element_get(a->dtype, a->data, w.at[0]), sp_element_get(b->dtype, b->data, w.at[1]));
+    const sparta_tensor *all[] = {a, b, mark};
+    for (sp_cursor w = sp_cursor_begin(a->rank, a->dim, mark ? 3 : 2, all); w.more; sp_cursor_next(&w))
+        if (!mark || !isnan(element(mark, w.at[2]))) add(&s, element(a, w.at[0]), element(b, w.at[1]));
     return s;
 }
 
@@ -50,19 +61,29 @@ static double allowed(const sp_tolerance *t, sparta_dtype dtype, double max_b, d
     return rtol * fmax(max_b, smallest(dtype)) + (t->atol >= 0 ? t->atol : slack);
 }
 
-bool sp_close(const sparta_tensor *a, const sparta_tensor *b, const sp_tolerance *t, double slack,
-              sp_closeness *out)
+bool sp_close_units(const sparta_tensor *a, const sparta_tensor *b, const sp_tolerance *t, double slack,
+                    const sp_units *units, sp_closeness *out)
 {
     *out = (sp_closeness){.max_abs = INFINITY, .max_rel = INFINITY};
     if (a->dtype != b->dtype || !sp_tensor_same_shape(a, b)) return false;
-    const sums c = compare(a, b);
+    if (units) slack += UNIT_FACTOR * units->change;
+    const bool some = units && units->broken && units->broken < units->elements;
+    const sums c = compare(a, b, some ? &units->mark : NULL);
     out->max_abs = c.broken ? INFINITY : c.max_abs;
+    out->finite = c.max_abs;
+    out->broken = c.broken;
     out->max_rel = out->max_abs == 0 ? 0 : out->max_abs / c.max_b;
     out->cosine = c.aa > 0 && c.bb > 0 ? c.ab / sqrt(c.aa * c.bb) : c.aa == c.bb;
     out->largest = c.max_b;
     out->allowed = allowed(t, b->dtype, c.max_b, slack);
     out->ok = !c.broken && c.max_abs <= out->allowed;
     return out->ok;
+}
+
+bool sp_close(const sparta_tensor *a, const sparta_tensor *b, const sp_tolerance *t, double slack,
+              sp_closeness *out)
+{
+    return sp_close_units(a, b, t, slack, NULL, out);
 }
 
 /* ------------------------------------------------------------------ the scale of an output */

@@ -24,6 +24,8 @@
 
 #include "ops/ops.h"
 
+enum { SP_UNITS_TEXT = 160 };
+
 typedef struct sp_tolerance {
     double rtol; /* < 0: 1e-4; 2e-2 for f16 and bf16, 0 for integers */
     double atol; /* in place of the slack; < 0: that */
@@ -31,6 +33,8 @@ typedef struct sp_tolerance {
 
 typedef struct sp_closeness {
     double max_abs, max_rel, cosine;
+    double finite;  /* max_abs of what is finite on both sides */
+    int64_t broken; /* elements that are NaN or Inf on one side only */
     double largest; /* max|b| */
     double allowed; /* what max_abs may be */
     bool ok;
@@ -39,6 +43,9 @@ typedef struct sp_closeness {
 /* NaN equals NaN, Inf equals Inf of the same sign; max_abs is Inf where they do not, or where shapes or types differ. */
 bool sp_close(const sparta_tensor *a, const sparta_tensor *b, const sp_tolerance *t, double slack,
               sp_closeness *out);
+
+/* NaN or Inf on one side only. */
+bool sp_is_broken(double a, double b);
 
 /* The largest finite element, by its absolute value. */
 double sp_largest(const sparta_tensor *t);
@@ -52,11 +59,27 @@ typedef struct sp_answer {
 } sp_answer;
 sparta_status sp_ops_answer(sparta_ctx *cx, const sp_graph *g, const sp_answer *a) SP_MUST;
 
-/* Twice what one unit in the last place of what sums and normalisations read changes of each output (units.c): another run of the references,
- * for answers that are not close without it. change[g->n_outputs] is added to the slack. */
-sparta_status sp_ops_units(sparta_ctx *cx, const sp_graph *g, const sp_answer *a, double *change) SP_MUST;
-/* That, of one tensor and its answer; 0 of integers. */
-double sp_units_change(const sparta_tensor *moved, const sparta_tensor *answer);
+/* What one unit in the last place of what sums and normalisations read does to an output (units.c): another run of the references, for answers
+ * that are not close without it. */
+typedef struct sp_units {
+    double change;      /* the most of what is finite with it and without; 0 of integers */
+    int64_t broken;     /* elements that are NaN or Inf with it or without it, and not both */
+    int64_t elements;   /* of the output */
+    sparta_tensor mark; /* of its shape, a float: NaN in elements that are broken */
+} sp_units;
+
+/* To be filled: units[g->n_outputs], which are zeros, and freed where it fails. broken: the answer in question is NaN or Inf where the reference is not,
+ * or the other way round; the references run a few times, as chance decides where that is. */
+sparta_status sp_ops_units(sparta_ctx *cx, const sp_graph *g, const sp_answer *a, bool broken,
+                           sp_units *units) SP_MUST;
+void sp_units_free(sparta_ctx *cx, sp_units *units, int n);
+/* That, of one tensor and its answer, neither with gaps: moved becomes the mark. */
+sp_units sp_units_of(const sparta_tensor *moved, const sparta_tensor *answer);
+/* As sp_close, with twice the change added to the slack, and without the elements that are broken, unless all are; units may be NULL. */
+bool sp_close_units(const sparta_tensor *a, const sparta_tensor *b, const sp_tolerance *t, double slack,
+                    const sp_units *units, sp_closeness *out);
+/* "one unit in the last place changes 0.01 and makes 3 of 8 elements NaN or Inf" */
+const char *sp_units_print(const sp_units *units, char out[SP_UNITS_TEXT]);
 /* Every element at random by up to so many units in its last place, exact ones not; t has no gaps. */
 void sp_move_units(const sparta_tensor *t, double units, sp_rng *rng);
 

@@ -43,7 +43,7 @@ struct sp_bed {
     int64_t turn;
     sparta_tensor answer, got;
     double slack, builtin_seconds;
-    double change; /* what one unit of the operands does (ops/close.h); < 0: nobody asked yet */
+    sp_units units; /* what one unit of the operands does (ops/close.h); mark.data NULL: nobody asked yet */
     sp_quiet quiet;
 };
 
@@ -302,8 +302,7 @@ sparta_status sp_bed_create(sparta_ctx *cx, const sp_bed_request *r, sp_bed **ou
                        node->name, SP_OPERANDS);
     sp_bed *b = sp_zalloc(cx, sizeof *b);
     SP_NEED(cx, b);
-    *b = (sp_bed){
-        .cx = cx, .r = *r, .node = node, .change = -1, .threads = r->pool ? sp_pool_threads(r->pool) : 1};
+    *b = (sp_bed){.cx = cx, .r = *r, .node = node, .threads = r->pool ? sp_pool_threads(r->pool) : 1};
     sp_quiet_begin(&b->quiet);
     b->arena = sp_arena_create(cx);
     const sparta_status s = b->arena ? make(b) : sp_ctx_status(cx);
@@ -585,7 +584,7 @@ static sparta_status find_change(sp_bed *b)
 {
     sparta_tensor in[SP_OPERANDS], moved = b->answer;
     sp_rng rng = sp_rng_seed(b->r.seed);
-    if (b->change >= 0) return SPARTA_OK;
+    if (b->units.mark.data) return SPARTA_OK;
     for (int i = 0; i < b->node->n_in; i++) {
         const int same = same_input(b, i);
         in[i] = same < 0 ? b->in[i].some : in[same];
@@ -596,7 +595,7 @@ static sparta_status find_change(sp_bed *b)
     }
     SP_TRY(sp_tensor_alloc_in(b->arena, moved.dtype, moved.rank, moved.dim, &moved));
     SP_TRY(sp_call_builtin(b->cx, b->node, in, &moved));
-    b->change = sp_units_change(&moved, &b->answer);
+    b->units = sp_units_of(&moved, &b->answer);
     return SPARTA_OK;
 }
 
@@ -608,7 +607,7 @@ static sparta_status compare(sp_bed *b, sp_contender *c, int64_t group)
     gather(b, &b->out, sp_implement_layout(c->im), group, &b->got);
     if (!sp_close(&b->got, &b->answer, &usual, b->slack, &found)) {
         SP_TRY(find_change(b));
-        sp_close(&b->got, &b->answer, &usual, b->slack + b->change, &found);
+        sp_close_units(&b->got, &b->answer, &usual, b->slack, &b->units, &found);
     }
     if (!group || found.max_abs > c->found.max_abs) c->found = found;
     return SPARTA_OK;

@@ -267,6 +267,44 @@ static void few_digits(void **state)
 #undef FADES
 }
 
+/* Roots of what is 0 but for rounding, in four columns of eight, are NaN or numbers by chance: `other` may say either there, and has to be right in the rest. */
+#define ROOTS(c)                                                                                             \
+    G X W MM "const one: f32[1] = [1]\nconst c: f32[8] = [" c "]\nnode k: ? = Mul(h, one) \"k\"\n"           \
+             "node d: ? = Sub(h, k) \"d\"\nnode v: ? = Add(d, c) \"v\"\n"                                    \
+             "node y: ? = Sqrt(v) \"y\"\noutput y\n"
+
+static void rounding_makes_nan(void **state)
+{
+    (void)state;
+    static const char right[] = ROOTS("0,0,0,0,1,1,1,1");
+    ok(check_against(ROOTS("-1,-1,0,0,1,1,1,1"), right, &by_default));
+    ok(check_against(right, ROOTS("-1e-15,-1e-15,0,0,1,1,1,1"), &by_default));
+    static const char *const wrong[] = {ROOTS("-1,-1,0,0,1,1,1,1.01"), ROOTS("-1,-1,0,0,1,1,1,-1"),
+                                        ROOTS("0,0,0,0,1,1,1,1.01"), ROOTS("0,0,0,0,1,1,1,-1")};
+    for (size_t i = 0; i < SP_COUNT(wrong); i++)
+        fails(SPARTA_E_DIFFER, check_against(wrong[i], right, &by_default));
+    /* where none is left to compare it is said, and no kernel accused */
+    fails(SPARTA_E_DIFFER, check_against(ROOTS("-1,0,0,0,0,0,0,0"), ROOTS("0,0,0,0,0,0,0,0"), &by_default));
+    says("cannot be checked: one unit in the last place changes");
+    says("elements NaN or Inf");
+    assert_null(strstr(sparta_message(cx), "kernel"));
+}
+
+/* What makes NaN on one side only is named where it is known. */
+static void nan_on_one_side(void **state)
+{
+    (void)state;
+#define PLAIN(w) G "input x: f32[batch,2]\nconst w: f32[2,2] = [" w "]\n" MM "output h\n"
+    fails(SPARTA_E_DIFFER, check_against(PLAIN("1,2,3,4"), PLAIN("1,nan,3,4"), &by_default));
+    says("weight 'w' has such numbers");
+    says("options.strict");
+#undef PLAIN
+    fails(SPARTA_E_DIFFER, check_against(ROOTS("1,1,1,1,1,1,1,1"), ROOTS("1,1,1,1,1,1,1,-1"), &by_default));
+    says("in 11 elements");
+    says("options.strict");
+    assert_null(strstr(sparta_message(cx), "weight"));
+}
+
 /* ------------------------------------------------------------------ quantised graphs */
 
 #define QDQ(x, q, y)                                                                                         \
@@ -468,6 +506,8 @@ int main(void)
         cmocka_unit_test(many_symbols),
         cmocka_unit_test(magnified_rounding),
         cmocka_unit_test(few_digits),
+        cmocka_unit_test(rounding_makes_nan),
+        cmocka_unit_test(nan_on_one_side),
         cmocka_unit_test(flips_are_forgiven),
         cmocka_unit_test(slack_of_graphs),
         cmocka_unit_test(check_without_memory),
