@@ -23,7 +23,7 @@ import sparta.dynamo
 import sparta.nn
 import sparta.testing
 from sparta import _zeros
-from sparta.dynamo import engine, kept, translate
+from sparta.dynamo import engine, kept, rewrite, translate
 
 tests = Tests()
 os.environ["XDG_CACHE_HOME"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = tests.work.name
@@ -783,6 +783,39 @@ class Words(nn.Module):
         return self.layer(self.table(ids))
 
 
+def levels():
+    """torch.func inside of a graph: eager's answer, of a plain tensor, in both modes; layers stay dense, and the report says it."""
+    from torch._higher_order_ops.associative_scan import associative_scan
+
+    layer = sparta.sparsify_(nn.Sequential(nn.Linear(256, 256)), "4x1:0.9").eval().requires_grad_(False)
+    x = torch.randn(8, 256)
+    functions = {
+        "vmap": lambda x: torch.vmap(lambda v: layer(v).sum())(x),
+        "jvp": lambda x: torch.func.jvp(layer, (x,), (x,))[1],
+        "jacrev": lambda x: torch.func.jacrev(lambda v: layer(v).sum(0))(x),
+        "grad": lambda x: torch.func.grad(lambda v: layer(v).square().sum())(x),
+        "associative_scan": lambda x: associative_scan(lambda a, b: a * 0.5 + b, layer(x), dim=0, combine_mode="generic"),
+    }
+
+    def answer(name, options):
+        with torch.no_grad():
+            got = compiled(functions[name], options)(x)
+            need(type(got) is torch.Tensor, f"{name} is a {type(got).__name__}")
+            same(got, functions[name](x), f"{name}, {options['mode']}")
+        return list(rows().values())
+
+    for name in functions:
+        for options in (REWRITE, ENGINE):
+            found = answer(name, options)
+            need(found and all(row["mode"] == "rewrite" and row["reason"] == rewrite.LEVELS for row in found), f"{name}: {found}")
+    # Of what nobody has thought of, tensors that torch made up are no constants.
+    known, engine.transforms = engine.transforms, lambda gm: False
+    try:
+        need([row["mode"] for row in answer("vmap", ENGINE)] == ["rewrite"], "a FakeTensor is a constant")
+    finally:
+        engine.transforms = known
+
+
 def engine_fails():
     """An error inside of a run comes out as it is; the next run is right."""
     layers, ids = Words().eval(), torch.tensor([1, 4])
@@ -844,6 +877,7 @@ for name, function in {
     "first calls of threads": together,
     "rewrite: answers": answers,
     "rewrite: Inductor": inductor,
+    "torch.func inside of a graph": levels,
     "rewrite: sizes without compiling again": sizes,
     "rewrite: weights and patterns that change": changes,
     "rewrite: pruned later": later,

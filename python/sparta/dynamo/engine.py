@@ -8,8 +8,8 @@ where one is not, a package is compiled for these, so that writes in place are s
 the package. A run takes the memory of torch's tensors and writes into tensors of torch's, on as many threads as torch has. Packages are kept for
 later (kept.py).
 
-Where gradients are wanted, under autocast, and where torch cannot trace a graph, the graph is rewritten instead (rewrite.py); what stays outside is
-said once.
+Where gradients are wanted, under autocast or torch.func, and where torch cannot trace a graph, it is rewritten instead (rewrite.py); what stays
+outside is said once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .check import ask, differs, results
 from .kept import described, drop, find, keep, place
 from .rewrite import copied, name_of, rewrite
 from .translate import Model, Unknown, is_sym, known, translate
-from .writes import draws, memory, writes
+from .writes import draws, memory, transforms, writes
 
 _NAMED = types["sparta_named_tensor"]
 _CODES = {
@@ -51,31 +51,31 @@ PRODUCTS = ("linear", "linear_run", "addmm", "mm", "bmm", "matmul", "conv1d", "c
 def compile_graph(gm: torch.fx.GraphModule, inputs: Any, name: str, more: dict, options: dict) -> Graph:
     """The graph with its parts as packages, and the rest by the backend of this name."""
     reason = _not_ours(gm, inputs)
-    graph = Graph("engine")
-    traced: Any = None
-    parts: list[Shared] = []
     if not reason:
         try:
-            traced = functional(to_aten(gm))
-            parts = split(traced, inputs, gm, graph, options)
+            return _by_parts(gm, inputs, options, lambda rest: inner(name, rest, inputs, more))
         except Unknown as error:
-            traced, reason = None, str(error)
+            reason = str(error)
         except Exception as error:  # whatever torch or a model does; the other mode takes the graph as it is
-            traced = None  # a part of it may be calls already, of parts that are gone
-            reason = f"it cannot be traced to ATen ({type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error).strip() else ''})"
-    if traced is None:
-        tell(f"mode engine: {reason}; the graph is rewritten instead")
-        graph = Graph("rewrite", reason)
-        graph.run = inner(name, rewrite(gm, inputs, graph), inputs, more)
-        return graph
+            reason = f"its ATen form fails ({type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error).strip() else ''})"
+    tell(f"mode engine: {reason}; the graph is rewritten instead")
+    graph = Graph("rewrite", reason)
+    graph.run = inner(name, rewrite(gm, inputs, graph), inputs, more)
+    return graph
+
+
+def _by_parts(gm: torch.fx.GraphModule, inputs: Any, options: dict, by_inner: Any) -> Graph:
+    """Calls of packages, and what the inner backend makes of these and the rest, where there is a rest."""
+    graph = Graph("engine")
+    traced = functional(to_aten(gm))
+    graph.parts = split(traced, inputs, gm, graph, options)  # type: ignore[attr-defined]
     left = [
         n
         for n in traced.graph.nodes
         if n.op == "call_function" and n.target is not operator.getitem and n.target is not torch.ops.sparta.engine.default
     ]
     _tell_rest(left)
-    graph.parts = parts  # type: ignore[attr-defined]
-    graph.run = inner(name, traced, inputs, more) if any(isinstance(n.meta.get("val"), torch.Tensor) for n in left) else traced.forward
+    graph.run = by_inner(traced) if any(isinstance(n.meta.get("val"), torch.Tensor) for n in left) else traced.forward
     return graph
 
 
@@ -83,6 +83,8 @@ def _not_ours(gm: torch.fx.GraphModule, inputs: Any) -> str:
     """Why a graph is not for this mode, or "". Operators are recorded before autocast would choose their types."""
     if torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in inputs):
         return "gradients are wanted"
+    if transforms(gm):
+        return "torch.func changes what its operators do"
     entered = [n for n in gm.graph.nodes if n.target is torch.amp.autocast_mode._enter_autocast]
     if torch.is_autocast_enabled("cpu") or any(n.args[2:3] != (False,) for n in entered):
         return "autocast chooses types"
@@ -106,7 +108,15 @@ def to_aten(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     with tracing(None), mode, torch.no_grad():
         traced = make_fx(copied(gm), pre_dispatch=True, _allow_non_fake_inputs=True)(*fakes)
     traced.graph.eliminate_dead_code(is_impure_node=lambda n: n.is_impure() or writes(n))
+    if any(isinstance(t, torch._subclasses.FakeTensor) for t in _held_by(traced)):
+        raise Unknown("a tensor that it computes was taken for a constant")
     return traced
+
+
+def _held_by(gm: torch.fx.GraphModule) -> list[Any]:
+    """What a graph and those inside of it read of their own."""
+    modules = [m for m in gm.modules() if isinstance(m, torch.fx.GraphModule)]
+    return [operator.attrgetter(str(n.target))(m) for m in modules for n in m.graph.nodes if n.op == "get_attr"]
 
 
 def functional(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:

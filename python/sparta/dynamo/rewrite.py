@@ -22,15 +22,16 @@ from torch.nn import functional as F
 
 from .. import _zeros
 from . import Graph, tell
-from .writes import writes, written
+from .writes import transforms, writes, written
 
 _LINEAR: tuple[Any, ...] = (F.linear, torch._C._nn.linear)
 _PRODUCT: tuple[Any, ...] = (torch.mm, torch.matmul, operator.matmul)
 # Why weights whose zeros would pay stay dense.
 ADDED = "it is added to more than a bias"
 WRITTEN = "the graph writes to it"
+LEVELS = "torch.func changes what operators do, and ours knows nothing of it"
 TRAINS = "it trains, and no mask says that its zeros stay; sparsify_ gives it one"
-WORTH_TELLING = (ADDED, TRAINS)
+WORTH_TELLING = (ADDED, LEVELS, TRAINS)
 
 
 def copied(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -83,6 +84,7 @@ def rewrite(gm: torch.fx.GraphModule, inputs: Any, made: Graph) -> torch.fx.Grap
     placeholders = [n for n in twin.graph.nodes if n.op == "placeholder"]
     values = dict(zip(placeholders, inputs))
     writers = [n for n in twin.graph.nodes if writes(n)]  # asked of each layer, and few
+    levels = transforms(gm)
     for node in list(twin.graph.nodes):
         found = _operands(node)
         given = _weight(found[1], values) if found else None
@@ -92,6 +94,8 @@ def rewrite(gm: torch.fx.GraphModule, inputs: Any, made: Graph) -> torch.fx.Grap
         weight, mask = given
         changed = any(written(writers, n) for n in given if n is not None)
         taken, reason = (False, WRITTEN) if changed else _decide(node, values[weight], values.get(mask), bias, turned)
+        if taken and levels:
+            taken, reason = False, LEVELS
         made.add(name_of(weight), "linear", "linear_zeros" if taken else "dense", reason)
         if taken:
             with twin.graph.inserting_before(node):

@@ -3,6 +3,7 @@
     writes(node)               does it change memory that it is given, or anything else that is there without it?
     draws(node)                does it take random numbers, and so decide which the next one gets?
     written(nodes, tensor)     may one of these nodes write to the memory of a tensor?
+    transforms(gm)             has a graph levels of torch.func, vmap and grad?
 
 Dynamo's graph has torch as people write it, x.add_(1), torch.add(x, 1, out=y), x += 1, F.relu(x, inplace=True), F.batch_norm: some writes stand in a
 name, some in an argument. ATen's graphs have schemas that say it, of all but running statistics. What is not known to write nothing writes.
@@ -125,6 +126,13 @@ def _is_mode(node: torch.fx.Node) -> bool:
     module = getattr(target, "__module__", None) or ""
     ours = module == "torch" or module.startswith("torch.")
     return ours and (not node.all_input_nodes or getattr(target, "__name__", "") in _MODES)
+
+
+def transforms(gm: torch.fx.GraphModule) -> bool:
+    """Has a graph, or one inside of it, levels of torch.func, where operators do more than they say?"""
+    graphs = [m.graph for m in gm.modules() if isinstance(m, torch.fx.GraphModule)]
+    targets: list[Any] = [n.target for graph in graphs for n in graph.nodes if n.op == "call_function"]
+    return any((getattr(target, "__module__", None) or "").startswith(("torch._functorch", "torch._C._functorch")) for target in targets)
 
 
 def written(nodes: Iterable[torch.fx.Node], tensor: torch.fx.Node) -> bool:
