@@ -6,7 +6,8 @@
  *     newer   metadata            pkg.torch.onnx.name_scopes:
  *                                 ['', 'h.0', 'h.0.query', 'linear']        ->  h.0.query
  *     either  a product's weight  h.0.query.weight                          ->  h.0.query
- *             or bias             h.0.query.bias, where tools took the metadata away
+ *             or bias             h.0.query.bias, where tools took the metadata away; one that others read too says nothing,
+ *                                 because exporters and tools store equal biases once
  *
  * What does not look so is no error: the node then is part of no module that is known. A product whose name an exporter counted (node_MatMul_83)
  * is called as its module, which is how programs of torch.export have it; names that people gave stay. */
@@ -61,9 +62,20 @@ static bool is_repeated(const char *segment, size_t n, const char *next)
     return !strncmp(segment, next, n) && next[n] == '.';
 }
 
+/* Where the operator's segment begins; what onnxruntime's optimiser puts behind it, /query/MatMul/MatMulAddFusion, is none. */
+static const char *operator_in(const char *name)
+{
+    static const char fusion[] = "Fusion";
+    const char *last = strrchr(name, '/'), *before = last;
+    const size_t n = last ? strlen(last) : 0, end = strlen(fusion);
+    if (n <= end || strcmp(last + n - end, fusion) != 0) return last;
+    while (before > name && *--before != '/') {}
+    return before;
+}
+
 sparta_status sp_onnx_module_of_name(sp_importer *im, const char *name, const char **out)
 {
-    const char *last = strrchr(name, '/');
+    const char *last = operator_in(name);
     if (*name != '/' || last == name) return SPARTA_OK;
     char *path = sp_arena_alloc(im->scratch, (size_t)(last - name) + 1), *to = path;
     SP_NEED(im->cx, path);
@@ -95,22 +107,30 @@ static sparta_status owner(sp_graph *g, const sp_value *v, const char *tail, con
     return SPARTA_OK;
 }
 
+/* That of a bias, unless another node reads it too: it may be a layer normalisation's, which was equal to this one. */
+static sparta_status owner_of_bias(sp_graph *g, const sp_users *u, const sp_value *v, const char **out)
+{
+    const bool alone = v && u->first[v->id + 1] - u->first[v->id] == 1;
+    return alone ? owner(g, v, ".bias", out) : SPARTA_OK;
+}
+
 /* The module that a product's parameters are of: its own, or the bias that is added to it. */
 static sparta_status owner_of(sp_graph *g, const sp_users *u, const sp_node *n, const char **out)
 {
     *out = NULL;
     if (n->n_in > 1) SP_TRY(owner(g, n->in[1], ".weight", out));
-    if (n->n_in > 2) SP_TRY(owner(g, n->in[2], ".bias", out));
+    if (n->n_in > 2) SP_TRY(owner_of_bias(g, u, n->in[2], out));
     const bool weight = n->op == SP_OP_MatMul && n->in[1] && n->in[1]->constant;
     const int id = n->out[0]->id;
     for (int i = u->first[id]; i < u->first[id + 1] && weight; i++) {
         const sp_node *add = g->node[u->user[i]];
-        if (add->op == SP_OP_Add) SP_TRY(owner(g, add->in[add->in[0] == n->out[0]], ".bias", out));
+        if (add->op == SP_OP_Add) SP_TRY(owner_of_bias(g, u, add->in[add->in[0] == n->out[0]], out));
     }
     return SPARTA_OK;
 }
 
-/* Is the name, which is no path, an exporter's: none, node_linear, node_MatMul_83 or MatMul_12? */
+/* Is the name an exporter's: none, node_linear, node_MatMul_83 or MatMul_12? What onnxruntime puts behind it does not matter:
+ * node_MatMul_113/MatMulAddFusion. */
 static bool is_counted(const sp_node *n)
 {
     static const char newer[] = "node_";
@@ -131,7 +151,7 @@ sparta_status sp_onnx_name_layers(sp_importer *im)
         sp_node *n = g->node[i];
         if (!SP_OP_AMONG(n->op, SP_OP_MatMul, SP_OP_Gemm, SP_OP_Conv, SP_OP_ConvTranspose, SP_OP_Einsum,
                          SP_OP_OnnxAttention) ||
-            strpbrk(n->name, "./"))
+            (strpbrk(n->name, "./") && !is_counted(n)))
             continue;
         if (!n->module) SP_TRY(owner_of(g, &u, n, &n->module));
         if (n->module && is_counted(n)) n->name = n->module;
