@@ -16,6 +16,16 @@ static bool is_bounded(const sparta_symbol *s)
     return s->most < INT64_MAX;
 }
 
+static void say_bound(cli *c, const sparta_symbol *s)
+{
+    if (s->least && is_bounded(s))
+        cli_say(c, " (%lld to %lld)", (long long)s->least, (long long)s->most);
+    else if (s->least)
+        cli_say(c, " (at least %lld)", (long long)s->least);
+    else if (is_bounded(s))
+        cli_say(c, " (at most %lld)", (long long)s->most);
+}
+
 /* ------------------------------------------------------------------ --schedule: what each clause did */
 
 static sparta_status schedule_effects(cli *c, cli_json *j, const sparta_report *r)
@@ -69,6 +79,10 @@ static void facts_json(cli *c, cli_json *j, const facts *f)
     for (int i = 0; (s = sparta_report_symbol(f->report, i)); i++)
         if (is_bounded(s)) cli_json_int(j, s->name, s->most);
     cli_json_close(j, '}');
+    cli_json_open(j, "least", '{');
+    for (int i = 0; (s = sparta_report_symbol(f->report, i)); i++)
+        if (s->least) cli_json_int(j, s->name, s->least);
+    cli_json_close(j, '}');
     cli_json_open(j, "operators", '{');
     for (int i = 0; (op = sparta_report_operator(f->report, i)); i++) cli_json_int(j, op->name, op->nodes);
     cli_json_close(j, '}');
@@ -103,7 +117,7 @@ static void say_symbols(cli *c, const sparta_report *r)
     cli_say(c, "\nsymbols:");
     for (int i = 0; (s = sparta_report_symbol(r, i)); i++) {
         cli_say(c, " %s", s->name);
-        if (is_bounded(s)) cli_say(c, " (at most %lld)", (long long)s->most);
+        say_bound(c, s);
     }
     cli_say(c, sparta_report_symbol(r, 0) ? "\n" : " none\n");
 }

@@ -770,9 +770,9 @@ typedef struct sparta_layer {
     const char *source;
 } sparta_layer;
 
-typedef struct sparta_symbol { /* a size that every run may choose; INT64_MAX: without a bound */
+typedef struct sparta_symbol { /* a size that every run may choose; 0 and INT64_MAX: without a bound */
     const char *name;
-    int64_t most;
+    int64_t most, least;
 } sparta_symbol;
 
 typedef struct sparta_operator_use { /* an operator, and how many nodes are one */

@@ -227,6 +227,7 @@ def _facts(report):
         "bytes": f.bytes,
         "symbols": [string(s.name) for s in _rows(report, "symbol")],
         "bounds": {string(s.name): s.most for s in _rows(report, "symbol") if s.most != 2**63 - 1},
+        "least": {string(s.name): s.least for s in _rows(report, "symbol") if s.least},
         "operators": {string(o.name): o.nodes for o in _rows(report, "operator")},
         "parameters_after": f.parameters_left,
         "unaccelerated_share": f.unaccelerated,

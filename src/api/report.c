@@ -57,6 +57,11 @@ static sparta_status fill_layers(sparta_report *r, const sp_graph *g, const char
     return SPARTA_OK;
 }
 
+static sparta_symbol symbol_of(const char *name, sp_bound b)
+{
+    return (sparta_symbol){name, b.most, b.least};
+}
+
 static sparta_status fill_symbols(sparta_report *r, const sp_graph *g)
 {
     const char *const *name;
@@ -64,7 +69,7 @@ static sparta_status fill_symbols(sparta_report *r, const sp_graph *g)
     r->symbol = sp_arena_array(r->arena, (size_t)r->n_symbols + 1, sizeof *r->symbol);
     SP_NEED(r->cx, r->symbol);
     for (int i = 0; i < r->n_symbols; i++) {
-        r->symbol[i] = (sparta_symbol){keep(r, name[i]), sp_symbol_bound(g, name[i])};
+        r->symbol[i] = symbol_of(keep(r, name[i]), sp_symbol_bound(g, name[i]));
         SP_NEED(r->cx, r->symbol[i].name);
     }
     return SPARTA_OK;

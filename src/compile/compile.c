@@ -7,15 +7,21 @@
 
 /* ------------------------------------------------------------------ dims: "name=4" fixes a symbol, "name=1:8:32" bounds it */
 
-static sparta_status parse_dim(sparta_ctx *cx, const char *text, char name[64], int64_t *value, bool *fixed)
+typedef struct said_dim {
+    char name[64];
+    int64_t least, most;
+    bool fixed;
+} said_dim;
+
+static sparta_status parse_dim(sparta_ctx *cx, const char *text, said_dim *out)
 {
     const char *eq = strchr(text, '='), *p;
     int64_t v[3] = {0};
     int n = 0;
-    if (!eq || eq == text || eq - text >= 64)
+    if (!eq || eq == text || eq - text >= (long)sizeof out->name)
         return sp_fail(cx, SPARTA_E_USAGE, "options.dims %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
-    memcpy(name, text, (size_t)(eq - text));
-    name[eq - text] = 0;
+    memcpy(out->name, text, (size_t)(eq - text));
+    out->name[eq - text] = 0;
     for (p = eq; *p && n < 3; n++) {
         char word[24];
         const size_t length = strcspn(++p, ":");
@@ -34,8 +40,9 @@ static sparta_status parse_dim(sparta_ctx *cx, const char *text, char name[64], 
     }
     if (*p || (n != 1 && n != 3) || (n == 3 && (v[0] > v[1] || v[1] > v[2])))
         return sp_fail(cx, SPARTA_E_USAGE, "options.dims %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
-    *fixed = n == 1;
-    *value = n == 1 ? v[0] : v[2];
+    out->fixed = n == 1;
+    out->least = v[0];
+    out->most = v[n - 1];
     return SPARTA_OK;
 }
 
@@ -48,23 +55,30 @@ static bool has_symbol(const sp_graph *g, const char *name)
     return false;
 }
 
+/* A package is for sizes that the model takes: all of a range. */
+static sparta_status check_within(sparta_ctx *cx, const sp_graph *g, const said_dim *d)
+{
+    sp_bound takes = sp_graph_bound(g, d->name);
+    takes.least = SP_MAX(1, takes.least);
+    SP_TRY(sp_bound_check(cx, &takes, d->least));
+    return sp_bound_check(cx, &takes, d->most);
+}
+
+/* From 1 on says nothing of nothing: no items are computed as they are where nobody gives bounds. */
+static sparta_status bind_dim(sparta_ctx *cx, sp_graph *g, const char *text)
+{
+    said_dim d = {0};
+    SP_TRY(parse_dim(cx, text, &d));
+    SP_TRY(check_within(cx, g, &d));
+    if (d.fixed) return sp_ops_bind(g, &(sp_bindings){1, (const char *const[]){d.name}, &d.most});
+    if (!has_symbol(g, d.name))
+        return sp_fail(cx, SPARTA_E_USAGE, "options.dims %s: no input has a dimension '%s'", text, d.name);
+    return sp_graph_add_bound(g, d.name, d.least > 1 ? d.least : 0, d.most);
+}
+
 sparta_status sp_compile_bind(sparta_ctx *cx, sp_graph *g, const char *const *dims)
 {
-    for (int i = 0; dims && dims[i]; i++) {
-        char name[64];
-        int64_t value = 0;
-        bool fixed = false;
-        const char *names[1] = {name};
-        SP_TRY(parse_dim(cx, dims[i], name, &value, &fixed));
-        const sp_bindings b = {1, names, &value};
-        if (fixed)
-            SP_TRY(sp_ops_bind(g, &b));
-        else if (!has_symbol(g, name))
-            return sp_fail(cx, SPARTA_E_USAGE, "options.dims %s: no input has a dimension '%s'", dims[i],
-                           name);
-        else
-            SP_TRY(sp_graph_add_bound(g, name, value));
-    }
+    for (int i = 0; dims && dims[i]; i++) SP_TRY(bind_dim(cx, g, dims[i]));
     return SPARTA_OK;
 }
 

@@ -47,7 +47,7 @@ static int64_t usual(const sp_graph *g, const char *symbol, int axis)
                          : axis == 0                        ? 1
                          : sp_compile_is_past(g, symbol)    ? LOWER_TOKENS
                                                             : usual_tokens(g);
-    return SP_MIN(size, sp_symbol_bound(g, symbol));
+    return sp_symbol_within(g, symbol, size);
 }
 
 static void set_usual(const sp_graph *g, int n, const char **name, const int *axis, int64_t *value)
@@ -58,7 +58,7 @@ static void set_usual(const sp_graph *g, int n, const char **name, const int *ax
         more |= axis[i] > 0;
     }
     for (int i = 0; i < n && !more; i++) /* items alone: as many as candidates are timed with */
-        value[i] = SP_MIN(usual_tokens(g), sp_symbol_bound(g, name[i]));
+        value[i] = sp_symbol_within(g, name[i], usual_tokens(g));
 }
 
 sparta_status sp_compile_usual_sizes(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, sp_bindings *out)

@@ -13,7 +13,7 @@ sparta_status sp_lower_most_tokens(sparta_ctx *cx, const sp_graph *g, const sp_v
     SP_TRY(sp_input_symbols(cx, g, &all));
     for (int i = 0; i < all.n; i++) {
         all.name[b.n] = all.name[i];
-        most[b.n] = sp_symbol_bound(g, all.name[i]);
+        most[b.n] = sp_symbol_bound(g, all.name[i]).most;
         b.n += most[b.n] <= SP_FEW_TOKENS; /* one that may be more makes for many tokens */
     }
     for (int d = 0; d + 1 < v->dims.rank && tokens; d++) {

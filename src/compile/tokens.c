@@ -93,7 +93,7 @@ static sparta_status smallest_run(const lowering *l, sp_bindings *out, bool *dec
     *decodes = false;
     for (int i = 0; i < l->sizes.n; i++) {
         const bool past = sp_compile_is_past(l->g, l->sizes.name[i]);
-        value[i] = past ? l->sizes.value[i] : 1;
+        value[i] = past ? l->sizes.value[i] : sp_symbol_within(l->g, l->sizes.name[i], 1);
         *decodes |= past;
     }
     *out = (sp_bindings){l->sizes.n, l->sizes.name, value};
@@ -136,14 +136,23 @@ sparta_status sp_lower_ranges(const lowering *l, lower_range *out, int *n)
     return SPARTA_OK;
 }
 
+/* Where its symbols may be anything, 1: plans for none are not made. */
+static int64_t least_of(const sp_graph *g, const sp_expr *dim)
+{
+    const char *name;
+    int64_t size;
+    if (sp_expr_is_const(dim, &size)) return size;
+    return sp_expr_is_symbol(dim, &name) ? SP_MAX(1, sp_graph_bound(g, name).least) : 1;
+}
+
 bool sp_lower_may_have(const sp_graph *g, int64_t tokens)
 {
     for (int i = 0; i < g->n_nodes; i++) {
         const sp_value *x = sp_node_is_fused(g->node[i]) ? g->node[i]->in[0] : NULL;
-        int64_t fixed = 1, size;
+        int64_t least = 1;
         for (int d = 0; x && d + 1 < x->dims.rank; d++)
-            if (sp_expr_is_const(x->dims.dim[d], &size) && !sp_int_mul(fixed, size, &fixed)) return false;
-        if (fixed > tokens) return false;
+            if (!sp_int_mul(least, least_of(g, x->dims.dim[d]), &least)) return false;
+        if (least > tokens) return false;
     }
     return true;
 }

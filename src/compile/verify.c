@@ -44,7 +44,7 @@ static sparta_status set_sizes(check *c, int64_t items)
     const int64_t tokens = SP_MIN(TOKENS, c->most);
     SP_TRY(sp_input_symbols(c->cx, c->g, &c->symbol));
     for (int i = 0; i < s->n; i++)
-        c->size[i] = SP_MIN(s->axis[i] == 0 ? items : tokens, sp_symbol_bound(c->g, s->name[i]));
+        c->size[i] = sp_symbol_within(c->g, s->name[i], s->axis[i] == 0 ? items : tokens);
     return sp_sizes_that_run(c->cx, c->g, s->n, s->name, fixed, c->size);
 }
 
@@ -92,7 +92,7 @@ static sparta_status plan(check *c)
     SP_TRY(set_sizes(c, 1));
     const double cost = sp_ops_cost(c->cx, c->g, &(sp_bindings){c->symbol.n, c->symbol.name, c->size});
     if (item && repeats(c->g, item)) SP_TRY(sp_ops_items_apart(c->g, item, &apart));
-    const int64_t items = wanted(c, cost), most = item ? SP_MIN(items, sp_symbol_bound(c->g, item)) : items;
+    const int64_t items = wanted(c, cost), most = item ? sp_symbol_within(c->g, item, items) : items;
     const int64_t least = SP_MIN(apart ? 1 : MIXED, most);
     c->different = cost * (double)most <= BUDGET ? most : SP_MAX(least, (int64_t)(BUDGET / cost));
     c->item = apart ? item : NULL;

@@ -1,6 +1,7 @@
 /* graph.c: building a graph: values, constants, nodes, outputs. Everything a value or node points to lives in
  * the graph's arena; the lists of pointers are blocks of their own, because they grow. */
 #include "graph/graph.h"
+#include <stdio.h>
 #include <string.h>
 
 #define MOST (1 << 24) /* values or nodes: far above any model, far below int */
@@ -179,31 +180,55 @@ sparta_status sp_graph_add_constant(sp_graph *g, const char *name, const sparta_
     return SPARTA_OK;
 }
 
-static sparta_status add_number(sp_graph *g, const char *symbol, int64_t number, sp_bound **list, int *n)
+static sparta_status keep_bound(sp_graph *g, const sp_bound *b, sp_bound **list, int *n)
 {
     if (*n == SP_GRAPH_SYMBOLS)
         return sp_fail(g->cx, SPARTA_E_LIMIT, "graph: more than %d symbols have a size or a bound",
                        SP_GRAPH_SYMBOLS);
     if (!*list) *list = sp_arena_array(g->arena, SP_GRAPH_SYMBOLS, sizeof **list);
-    const char *name = *list ? sp_arena_string(g->arena, symbol) : NULL;
+    const char *name = *list ? sp_arena_string(g->arena, b->symbol) : NULL;
     SP_NEED(g->cx, name);
-    (*list)[(*n)++] = (sp_bound){name, number};
+    (*list)[(*n)++] = (sp_bound){name, b->least, b->most};
     return SPARTA_OK;
 }
 
 sparta_status sp_graph_add_fixed(sp_graph *g, const char *symbol, int64_t size)
 {
-    return add_number(g, symbol, size, &g->fixed, &g->n_fixed);
+    return keep_bound(g, &(sp_bound){symbol, size, size}, &g->fixed, &g->n_fixed);
 }
 
-sparta_status sp_graph_add_bound(sp_graph *g, const char *symbol, int64_t most)
+static sp_bound *find_bound(const sp_graph *g, const char *symbol)
 {
     for (int i = 0; i < g->n_bounds; i++)
-        if (strcmp(g->bound[i].symbol, symbol) == 0) {
-            g->bound[i].most = SP_MIN(g->bound[i].most, most);
-            return SPARTA_OK;
-        }
-    return add_number(g, symbol, most, &g->bound, &g->n_bounds);
+        if (!strcmp(g->bound[i].symbol, symbol)) return &g->bound[i];
+    return NULL;
+}
+
+sparta_status sp_graph_add_bound(sp_graph *g, const char *symbol, int64_t least, int64_t most)
+{
+    sp_bound *b = find_bound(g, symbol);
+    if (!b) return keep_bound(g, &(sp_bound){symbol, least, most}, &g->bound, &g->n_bounds);
+    b->least = SP_MAX(b->least, least);
+    b->most = SP_MIN(b->most, most);
+    return SPARTA_OK;
+}
+
+sp_bound sp_graph_bound(const sp_graph *g, const char *symbol)
+{
+    const sp_bound *b = find_bound(g, symbol);
+    return b ? *b : (sp_bound){symbol, 0, INT64_MAX};
+}
+
+sparta_status sp_bound_check(sparta_ctx *cx, const sp_bound *b, int64_t size)
+{
+    char end[32] = "or more";
+    if (size >= b->least && size <= b->most) return SPARTA_OK;
+    if (b->most < INT64_MAX) snprintf(end, sizeof end, "to %lld", (long long)b->most);
+    return sp_fail(
+        cx, SPARTA_E_USAGE,
+        "dim %.200s: %lld is outside of what the model takes by its own bounds or by options.dims; "
+        "give %lld %s",
+        b->symbol, (long long)size, (long long)b->least, end);
 }
 
 /* ------------------------------------------------------------------ nodes */

@@ -17,7 +17,7 @@
  *     const  axes: i64[1] = [-1]                                 at most 16 elements: written out
  *     node   y: f32[batch,sequence,256] = MatMul(x, w) "/encoder/layer.0/MatMul"
  *     node   s: f32[batch,sequence,256] = Softmax(y) {axis=-1} "/softmax"
- *     bound  sequence[512]                                       the user promises: at most 512
+ *     bound  sequence[512]                                       the user promises: at most 512; [16,512]: at least 16, too
  *     must   [n,2*(n/2)] "/up/Add"                               this node needs two sizes to be one
  *     output s
  *
@@ -85,9 +85,9 @@ static inline sp_value *sp_node_slot(const sp_node *n, int i)
     return i < n->n_in ? n->in[i] : n->out[i - n->n_in];
 }
 
-typedef struct sp_bound { /* the most a symbol may be */
+typedef struct sp_bound { /* what a symbol may be; 0 to INT64_MAX where nobody says */
     const char *symbol;
-    int64_t most;
+    int64_t least, most;
 } sp_bound;
 /* Two sizes that a node takes for one and nothing proves to be: compared when sizes are known. */
 typedef struct sp_must {
@@ -146,8 +146,12 @@ sparta_status sp_graph_add_node(sp_graph *g, sp_op_id op, const char *name, int 
 sp_value *sp_graph_find(const sp_graph *g, const char *name); /* or NULL */
 /* Where a list of values (g->input, g->output) has that name; -1: nowhere. */
 int sp_graph_named(sp_value *const *list, int n, const char *name);
-/* The symbol is at most `most`; a second bound on it must be smaller to count. */
-sparta_status sp_graph_add_bound(sp_graph *g, const char *symbol, int64_t most) SP_MUST;
+/* The symbol is `least` to `most`; of several bounds on it all count. */
+sparta_status sp_graph_add_bound(sp_graph *g, const char *symbol, int64_t least, int64_t most) SP_MUST;
+/* What was said of the symbol; its tables may hold less (sp_symbol_bound). */
+sp_bound sp_graph_bound(const sp_graph *g, const char *symbol);
+/* Is the size within? Else E_USAGE: "dim n: 4 is outside of what the model takes ...; give 16 to 512". */
+sparta_status sp_bound_check(sparta_ctx *cx, const sp_bound *b, int64_t size) SP_MUST;
 /* The symbol was replaced by `size`, or so it is said. */
 sparta_status sp_graph_add_fixed(sp_graph *g, const char *symbol, int64_t size) SP_MUST;
 /* Two sizes that must be equal; one that is there already is not added again. */

@@ -205,16 +205,20 @@ static sparta_status read_node(sp_graph_reader *r)
 
 /* ------------------------------------------------------------------ lines */
 
+/* n[512]: at most so many; n[16,512]: at least and at most. */
 static sparta_status read_bound(sp_graph_reader *r)
 {
     const char *symbol;
-    sp_dims most;
-    int64_t number;
+    sp_dims said;
+    int64_t least = 0, most = 0;
     SP_TRY(sp_graph_read_name(r, &symbol));
-    SP_TRY(sp_graph_read_dims(r, r->scratch, &most));
-    if (most.rank != 1 || !sp_expr_is_const(most.dim[0], &number) || number < 1)
-        return sp_graph_bad(r, "a bound is one number of at least 1");
-    return sp_graph_add_bound(r->g, symbol, number);
+    SP_TRY(sp_graph_read_dims(r, r->scratch, &said));
+    const bool numbers = (said.rank == 1 || said.rank == 2) &&
+                         (said.rank == 1 || sp_expr_is_const(said.dim[0], &least)) &&
+                         sp_expr_is_const(said.dim[said.rank - 1], &most);
+    if (!numbers || least < 0 || most < 1 || most < least)
+        return sp_graph_bad(r, "a bound is one number of at least 1, or two that do not descend");
+    return sp_graph_add_bound(r->g, symbol, least, most);
 }
 
 static sparta_status read_must(sp_graph_reader *r)

@@ -193,7 +193,9 @@ void sp_graph_print_integers(const sp_graph *g, int64_t integers, sp_text *out)
     for (int i = 0; i < g->n_bounds; i++) {
         sp_text_printf(out, "bound  ");
         put_name(out, g->bound[i].symbol);
-        sp_text_printf(out, "[%lld]\n", (long long)g->bound[i].most);
+        sp_text_printf(out, "[");
+        if (g->bound[i].least) sp_text_printf(out, "%lld,", (long long)g->bound[i].least);
+        sp_text_printf(out, "%lld]\n", (long long)g->bound[i].most);
     }
     for (int i = 0; i < g->n_musts; i++) {
         const sp_dims pair = {2, {g->must[i].a, g->must[i].b}};

@@ -94,7 +94,7 @@ bool sp_pt2_dtype(int64_t code, sparta_dtype *out);                   /* the sch
 sparta_status sp_pt2_name_symbols(sp_pt2 *p, const char *input, const json_value *sizes) SP_MUST;
 /* Sizes as expressions. A symbol that no input has alone keeps torch's name. */
 sparta_status sp_pt2_dims(sp_pt2 *p, const json_value *sizes, sp_dims *out) SP_MUST;
-/* "range_constraints": the most of each symbol. */
+/* "range_constraints": the least and the most of each symbol. */
 sparta_status sp_pt2_bounds(sp_pt2 *p, const json_value *ranges) SP_MUST;
 /* The names of `n` outputs, from the structure that the module gives back: output, output_0, or the keys of a dict. */
 sparta_status sp_pt2_output_names(sp_pt2 *p, const char *spec, int n, const char **out) SP_MUST;

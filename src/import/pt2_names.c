@@ -218,14 +218,19 @@ sparta_status sp_pt2_dims(sp_pt2 *p, const json_value *sizes, sp_dims *out)
     return SPARTA_OK;
 }
 
+/* Every size that may vary is at least 2 in torch's eyes, as 0 and 1 are special when it exports, and its own check of a run lets them pass:
+ * a minimum says something from 3 on. */
+enum { SPECIAL_SIZES = 2 };
+
 sparta_status sp_pt2_bounds(sp_pt2 *p, const json_value *ranges)
 {
     for (const json_value *v = sp_json_first(ranges); v && v->key; v = v->next) {
-        int64_t at, most;
+        int64_t at, least, most;
         const char *name;
         if (!sp_map_get(p->symbols, v->key, &at) || !sp_expr_is_symbol(p->symbol[at], &name)) continue;
-        if (sp_json_int(sp_json_get(v, "max_val"), &most) && most > 0 && most < INT32_MAX)
-            SP_TRY(sp_graph_add_bound(p->g, name, most));
+        const bool from = sp_json_int(sp_json_get(v, "min_val"), &least) && least > SPECIAL_SIZES;
+        const bool to = sp_json_int(sp_json_get(v, "max_val"), &most) && most > 0 && most < INT32_MAX;
+        if (from || to) SP_TRY(sp_graph_add_bound(p->g, name, from ? least : 0, to ? most : INT64_MAX));
     }
     return SPARTA_OK;
 }

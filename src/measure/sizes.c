@@ -135,21 +135,15 @@ static int64_t usual(const sp_graph *g, const char *name)
 static sparta_status size_of(sparta_ctx *cx, const sp_graph *g, const sp_bindings *given, const char *name,
                              int64_t *out, bool *fixed)
 {
-    int64_t bound = sp_symbol_bound(g, name);
     for (int i = 0; i < given->n; i++) {
         if (strcmp(given->name[i], name)) continue;
-        if (given->value[i] < 0 && bound == INT64_MAX)
-            return sp_fail(cx, SPARTA_E_USAGE, "dim %s: %lld is no size; give 0 or more", name,
-                           (long long)given->value[i]);
-        if (given->value[i] < 0 || given->value[i] > bound)
-            return sp_fail(cx, SPARTA_E_USAGE,
-                           "dim %s: %lld is outside of what the model takes; give 0 to %lld", name,
-                           (long long)given->value[i], (long long)bound);
+        const sp_bound bound = sp_symbol_bound(g, name);
+        SP_TRY(sp_bound_check(cx, &bound, given->value[i]));
         *out = given->value[i];
         *fixed = true;
         return SPARTA_OK;
     }
-    *out = SP_MIN(bound, usual(g, name));
+    *out = sp_symbol_within(g, name, usual(g, name));
     return SPARTA_OK;
 }
 

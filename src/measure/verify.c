@@ -283,7 +283,7 @@ static sparta_status round_sizes(const sp_side *s, sp_arena *arena, const sp_ver
         int64_t want = sp_symbol_counts_items(s->graph, name)    ? batch[round]
                        : sp_symbol_counts_tokens(s->graph, name) ? sequence[round]
                                                                  : other[round];
-        value[i] = given[i] ? filled.value[i] : SP_MIN(want, sp_symbol_bound(s->graph, name));
+        value[i] = given[i] ? filled.value[i] : sp_symbol_within(s->graph, name, want);
     }
     *out = (sp_bindings){filled.n, filled.name, value};
     return sp_sizes_that_run(s->cx, s->graph, filled.n, filled.name, given, value);
@@ -300,7 +300,8 @@ static void limit_cost(const sp_side *a, const sp_side *b, const sp_verify_reque
     const double cost = sp_ops_cost(b->cx, b->graph, sizes); /* a's is about the same */
     for (int i = 0; i < sizes->n && cost > most; i++)
         if (sp_symbol_counts_items(b->graph, sizes->name[i]) && value[i] > 2 && !is_given(r, sizes->name[i]))
-            value[i] = SP_MAX(2, (int64_t)((double)value[i] * most / cost));
+            value[i] = sp_symbol_within(b->graph, sizes->name[i],
+                                        SP_MAX(2, (int64_t)((double)value[i] * most / cost)));
 }
 
 /* A model compiled with some symbols fixed takes only those sizes. */
@@ -363,8 +364,7 @@ static sparta_status generated(sp_side *a, sp_side *b, const sp_verify_request *
         fix_by(a->graph, b->graph, &sizes, (int64_t *)sizes.value);
         for (int i = 0; i < sizes.n; i++) /* what one side bounds, the other keeps to */
             if (!is_given(r, sizes.name[i]))
-                ((int64_t *)sizes.value)[i] =
-                    SP_MIN(sizes.value[i], sp_symbol_bound(a->graph, sizes.name[i]));
+                ((int64_t *)sizes.value)[i] = sp_symbol_within(a->graph, sizes.name[i], sizes.value[i]);
         if (same_sizes(&sizes, &before)) continue;
         before = sizes;
         sp_compile_tell(&r->compile.options, round, 3, "comparing");

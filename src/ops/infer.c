@@ -359,7 +359,11 @@ static sparta_status check_symbol(const sp_graph *g, const char *name)
 
 sparta_status sp_ops_bind(sp_graph *g, const sp_bindings *b)
 {
-    for (int i = 0; i < b->n; i++) SP_TRY(check_symbol(g, b->name[i]));
+    for (int i = 0; i < b->n; i++) {
+        const sp_bound bound = sp_graph_bound(g, b->name[i]);
+        SP_TRY(check_symbol(g, b->name[i]));
+        SP_TRY(sp_bound_check(g->cx, &bound, b->value[i]));
+    }
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++)
             SP_TRY(bind_dim(g, g->input[i], b, &g->input[i]->dims.dim[d]));

@@ -34,7 +34,7 @@ sparta_status sp_ops_infer_given(sp_graph *g, const sp_bindings *given, bool *bi
 /* Replace symbols of the inputs by what the graph's musts say they are; solved: some were, and shapes have to be inferred again. */
 sparta_status sp_ops_solve(sp_graph *g, bool *solved) SP_MUST;
 bool sp_ops_mentions(const sp_expr *x, const char *symbol);
-/* Replace symbols by constants ("batch" = 4) in inputs, before infer. Unknown names are E_USAGE. */
+/* Replace symbols by constants ("batch" = 4) in inputs, before infer. Unknown names and sizes out of bounds are E_USAGE. */
 sparta_status sp_ops_bind(sp_graph *g, const sp_bindings *b) SP_MUST;
 /* Run the whole graph on its references with the given inputs (by name); results are allocated from cx.
  * `every`, when not NULL, is called with each value computed: verify's unfused run. */

@@ -72,6 +72,9 @@ static sparta_status bind_symbol(run *r, const sp_value *v, const char *name, in
     }
     if (r->n_symbols == SP_GRAPH_SYMBOLS)
         return sp_fail(r->cx, SPARTA_E_LIMIT, "run: more than %d symbols", SP_GRAPH_SYMBOLS);
+    const sp_bound bound = sp_graph_bound(r->g, name);
+    if (sp_bound_check(r->cx, &bound, size) != SPARTA_OK)
+        return sp_fail_in(r->cx, "run: input '%.200s'", v->name);
     r->symbol[r->n_symbols] = name;
     r->from[r->n_symbols] = v->name;
     r->size[r->n_symbols++] = size;

@@ -71,9 +71,9 @@ static sparta_status replace(sp_graph *g, const char *symbol, const sp_expr *by)
             *dim = sp_expr_substitute(g->arena, *dim, symbol, by);
             SP_NEED(g->cx, *dim);
         }
-    for (int i = 0; i < g->n_bounds && sp_expr_is_symbol(by, &other); i++)
-        if (!strcmp(g->bound[i].symbol, symbol)) return sp_graph_add_bound(g, other, g->bound[i].most);
-    return SPARTA_OK;
+    if (!sp_expr_is_symbol(by, &other)) return SPARTA_OK;
+    const sp_bound b = sp_graph_bound(g, symbol);
+    return b.least || b.most < INT64_MAX ? sp_graph_add_bound(g, other, b.least, b.most) : SPARTA_OK;
 }
 
 static void say(const sp_graph *g, const char *symbol, const sp_must *m, const sp_expr *by)

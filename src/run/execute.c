@@ -53,16 +53,7 @@ static sparta_status bind_size(sparta_ctx *cx, sparta_session *s, const sp_value
             return sp_fail(cx, SPARTA_E_USAGE,
                            "input '%s': dimension %d ('%s') is %ld here and %ld in another input", v->name, d,
                            name, (long)size, (long)s->wanted[i]);
-        if (size < 0)
-            return sp_fail(cx, SPARTA_E_USAGE,
-                           "input '%s': dimension %d ('%s') is %ld; it must be at least 0", v->name, d, name,
-                           (long)size);
-        const int64_t bound = s->bound[i];
-        if (size > bound)
-            return sp_fail(
-                cx, SPARTA_E_USAGE,
-                "input '%s': %s is %ld, but at most %ld is allowed by the model's tables or its options.dims",
-                v->name, name, (long)size, (long)bound);
+        if (sp_bound_check(cx, &s->bound[i], size) != SPARTA_OK) return sp_fail_in(cx, "input '%s'", v->name);
         s->wanted[i] = size;
     }
     return SPARTA_OK;

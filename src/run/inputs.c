@@ -172,14 +172,18 @@ static int64_t bound_of_lookup(const sp_node *n, const char *symbol)
 }
 
 /* What was promised when it was compiled, and what the tables of the model hold. */
-int64_t sp_symbol_bound(const sp_graph *g, const char *symbol)
+sp_bound sp_symbol_bound(const sp_graph *g, const char *symbol)
 {
-    int64_t bound = INT64_MAX;
-    for (int i = 0; i < g->n_bounds; i++)
-        if (!strcmp(g->bound[i].symbol, symbol)) bound = g->bound[i].most;
+    sp_bound bound = sp_graph_bound(g, symbol);
     for (int i = 0; i < g->n_nodes; i++) {
-        bound = SP_MIN(bound, bound_of_slice(g->node[i], symbol));
-        bound = SP_MIN(bound, bound_of_lookup(g->node[i], symbol));
+        bound.most = SP_MIN(bound.most, bound_of_slice(g->node[i], symbol));
+        bound.most = SP_MIN(bound.most, bound_of_lookup(g->node[i], symbol));
     }
     return bound;
+}
+
+int64_t sp_symbol_within(const sp_graph *g, const char *symbol, int64_t size)
+{
+    const sp_bound bound = sp_symbol_bound(g, symbol);
+    return SP_MIN(SP_MAX(size, bound.least), bound.most);
 }

@@ -48,8 +48,10 @@ typedef struct sp_make_inputs {
 sparta_status sp_inputs_make(sparta_ctx *cx, const sp_graph *g, const sp_make_inputs *how,
                              sparta_named_tensor *out) SP_MUST; /* out[g->n_inputs] */
 void sp_inputs_free(sparta_ctx *cx, sparta_named_tensor *t, int n);
-/* The bound the model itself sets on a symbol (a position table's rows, say); INT64_MAX when there is none. */
-int64_t sp_symbol_bound(const sp_graph *g, const char *symbol);
+/* What a symbol may be: as was said, and as the model itself bounds it (by the rows of a position table, say). */
+sp_bound sp_symbol_bound(const sp_graph *g, const char *symbol);
+/* The size that is nearest to it within this bound: of sizes that nobody gave. */
+int64_t sp_symbol_within(const sp_graph *g, const char *symbol, int64_t size);
 /* Raise sizes that are not fixed, each as little as it takes, until no dim of the (inferred) graph is below 1: a spatial size of 1 dies
  * in the kernel of a convolution. Where no sizes are found, they stay. name, fixed, value: n of each. */
 sparta_status sp_sizes_that_run(sparta_ctx *cx, const sp_graph *g, int n, const char *const *name,

@@ -36,7 +36,7 @@ static sparta_status find_symbols(sparta_session *s)
     s->symbol = sp_arena_array(s->arena, n + 1, sizeof(char *));
     s->size = sp_arena_array(s->arena, n + 1, sizeof(int64_t));
     s->wanted = sp_arena_array(s->arena, n + 1, sizeof(int64_t));
-    s->bound = sp_arena_array(s->arena, n + 1, sizeof(int64_t));
+    s->bound = sp_arena_array(s->arena, n + 1, sizeof *s->bound);
     if (!s->symbol || !s->size || !s->wanted || !s->bound) return sp_ctx_status(s->cx);
     for (int i = 0; i < found.n; i++) {
         s->symbol[i] = found.name[i];

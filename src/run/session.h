@@ -97,7 +97,7 @@ struct sparta_session {
     const char **symbol;
     int64_t *size;   /* of the symbols at present; -1: never bound */
     int64_t *wanted; /* of the symbols in this run */
-    int64_t *bound;  /* the most that the model's own tables allow */
+    sp_bound *bound; /* what they may be */
     bool laid_out;
     char *buffer; /* arena, slots, scratch */
     size_t buffer_bytes, slot_bytes, slots_at, work_at, work_bytes;

@@ -81,7 +81,7 @@ static void raise_one(void *arg, const char *name)
     raising *r = arg;
     for (int i = 0; i < r->sizes->n; i++) {
         if (strcmp(r->sizes->name[i], name) || r->fixed[i] || r->value[i] != r->was[i]) continue;
-        const int64_t most = SP_MIN(sp_symbol_bound(r->g, name), LARGEST);
+        const int64_t most = sp_symbol_within(r->g, name, LARGEST);
         if (r->value[i] >= most) continue;
         r->value[i] = SP_MIN(2 * r->value[i], most);
         r->any = true;

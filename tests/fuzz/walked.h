@@ -45,8 +45,7 @@ static inline bool draw_sizes(const sp_graph *g, uint64_t key, symbols *out)
             if (known) continue;
             if (out->n == SYMBOLS) return false;
             const uint64_t at = key >> 2 * out->n & 3;
-            out->size[out->n] =
-                SP_MIN(out->n == (int)(key % 3) ? large[at] : small[at], sp_symbol_bound(g, name));
+            out->size[out->n] = sp_symbol_within(g, name, out->n == (int)(key % 3) ? large[at] : small[at]);
             out->name[out->n++] = name;
         }
     return true;

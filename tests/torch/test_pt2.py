@@ -511,6 +511,73 @@ def named_sizes():
     need(package.inspect()["bounds"] == {"batch": 8}, f"{package.inspect()['bounds']}")
 
 
+class Long(nn.Module):
+    def forward(self, x):
+        return x.sum(1) if x.shape[1] >= 16 else -x.sum(1)
+
+
+def allowed(path, batch, tokens):
+    """Torch's own answer of a saved program; None where it refuses."""
+    x = torch.randn(batch, tokens, 4)
+    try:
+        return x, torch.export.load(path).module()(x)
+    except (AssertionError, RuntimeError):
+        return x, None
+
+
+def edges():
+    """Sizes that a program does not take are refused wherever they are given, and never made up: its other branch would be the answer."""
+    work, module, x = tests.work.name, Long(), torch.randn(3, 20, 4)
+    dims = {0: torch.export.Dim("batch", max=8), 1: torch.export.Dim("tokens", min=16, max=40)}
+    path, saved, out = save("long", module, (x,), (dims,)), os.path.join(work, "long.sparta"), os.path.join(work, "long")
+    named = sparta.compile(module, example_inputs=(x,), dynamic_shapes=(dims,), **QUICK)
+    package = sparta.compile(path, saved, **QUICK)
+    need(package.inspect()["bounds"] == {"x_0": 8, "x_1": 40} and package.inspect()["least"] == {"x_1": 16}, package.inspect())
+    for batch, tokens in ((1, 16), (8, 40), (0, 16), (1, 15), (1, 17), (1, 39), (1, 41), (1, 1), (1, 0), (7, 16), (9, 16)):
+        given, want = allowed(path, batch, tokens)
+        need((want is not None) == (batch <= 8 and 16 <= tokens <= 40), f"torch: {batch} {tokens}")
+        at, said = ("--dim", f"x_0={batch}", "--dim", f"x_1={tokens}"), "give 0 to 8" if batch > 8 else "give 16 to 40"
+        np.save(os.path.join(work, "long.npy"), given.numpy())
+        words = [("run", saved, "--input", "x=" + os.path.join(work, "long.npy"), "--output-dir", out), ("run", path, *at, "--output-dir", out)]
+        if batch and tokens:  # of nothing there is nothing to compile or to time
+            compiled = ("compile", path, "--no-measure", "-o", os.path.join(work, "fixed.sparta"), *at)
+            words += [("bench", saved, *at, "--iterations", "2", "--no-baseline"), ("verify", saved, "--against", path, *at), compiled]
+        for made in (package, named):
+            if want is None:
+                refused(ValueError, said, made.run, {"x": given})
+            else:
+                close(next(iter(made.run({"x": given}).values())), want)
+        for told, one in ((program(*one), one) for one in words):
+            need(told.returncode == (0 if want is not None else 2), f"{one}: {told.returncode}: {told.stderr}")
+            need(want is not None or (said if one[0] != "compile" else said.replace("0 to 8", "1 to 8")) in told.stderr, f"{one}: {told.stderr}")
+    refused(ValueError, "give 1 to 8", sparta.compile, module, example_inputs=(x,), dynamic_shapes=(dims,), dims={"batch": 9}, **QUICK)
+    refused(ValueError, "give 16 to 40", sparta.compile, module, example_inputs=(x,), dynamic_shapes=(dims,), dims={"tokens": 15}, **QUICK)
+    for wider, says in (({"x_0": (1, 8, 9)}, "give 1 to 8"), ({"x_1": (15, 20, 40)}, "give 16 to 40"), ({"x_1": (16, 20, 41)}, "give 16 to 40")):
+        refused(ValueError, says, sparta.compile, path, dims=wider, **QUICK)
+    part = sparta.compile(path, dims={"x_1": (18, 20, 22)}, **QUICK)  # the bounds of a package are what it was compiled for
+    for tokens in (17, 18, 22, 23):
+        given, want = allowed(path, 2, tokens)
+        if 18 <= tokens <= 22:
+            close(next(iter(part.run({"x": given}).values())), want)
+        else:
+            refused(ValueError, "give 18 to 22", part.run, {"x": given})
+
+
+def few_made_up():
+    """Whatever makes up sizes makes up some that the program takes, where it takes none that are small, and none that are usual."""
+    work = tests.work.name
+    for least, most in ((16, 20), (200, 300)):
+        dims = {0: torch.export.Dim("batch", min=5, max=7), 1: torch.export.Dim("tokens", min=least, max=most)}
+        path, out = save("few", nn.Sequential(nn.Linear(4, 8), Long()), (torch.randn(6, least + 1, 4),), (dims,)), os.path.join(work, "few")
+        for words in (
+            ("compile", path, "--no-measure", "-o", out + ".sparta"), ("compile", path, "--no-measure", "--tokens", "1,16,1024", "-o", out + ".sparta"),
+            ("run", path, "--output-dir", out), ("bench", path, "--no-measure", "--iterations", "2"), ("verify", path, "--against", path),
+            ("inspect", path, "--what-if", "1x1:0.5", "--time", "0.005"), ("verify", out + ".sparta", "--against", path),
+        ):  # fmt: skip
+            told = program(*words)
+            need(told.returncode == 0, f"{words}: {told.stderr}")
+
+
 def verbs():
     module = Named().eval()
     path, work = save("verbs", module, (torch.randn(3, 16),), ({0: BATCH},)), tests.work.name
@@ -575,6 +642,6 @@ for network in ("mobilenet_v3_small", "efficientnet_b0", "mnasnet0_5"):
     tests.check(network, vision, network)
 for model in of_this_day():
     tests.check(model, transformer, model)
-for name, function in {"names": names, "known names": known_names, "assumed sizes": assumed_sizes, "names of sizes": named_sizes, "verbs": verbs, "refusals": refusals, "hostile": hostile}.items():
+for name, function in {"names": names, "known names": known_names, "assumed sizes": assumed_sizes, "names of sizes": named_sizes, "edges of sizes": edges, "sizes made up within edges": few_made_up, "verbs": verbs, "refusals": refusals, "hostile": hostile}.items():
     tests.check(name, function)
 sys.exit(tests.finish())

@@ -133,7 +133,7 @@ static void a_bound_is_enough(void **state)
 {
     (void)state;
     sp_graph *g = typed(graph(MODEL("batch", "1x1:0.8"))), *bounded = graph(MODEL("batch", "1x1:0.8"));
-    ok(sp_graph_add_bound(bounded, "batch", 4));
+    ok(sp_graph_add_bound(bounded, "batch", 0, 4));
     sparta_package *p = compile(bounded);
     assert_true(is_few(node_named(p, "/h")));
     sparta_session *s = session(p, 2);
@@ -190,8 +190,8 @@ static void a_small_transformer(void **state)
     sp_graph *g = typed(zoo("bert-mini", "1x1:0.8", TINY_BERT));
     sp_graph *fixed = zoo("bert-mini", "1x1:0.8", TINY_BERT);
     int few = 0;
-    ok(sp_graph_add_bound(fixed, "batch", 1));
-    ok(sp_graph_add_bound(fixed, "sequence", 3));
+    ok(sp_graph_add_bound(fixed, "batch", 0, 1));
+    ok(sp_graph_add_bound(fixed, "sequence", 0, 3));
     sparta_package *p = compile(fixed);
     for (int i = 0; i < p->plan->n_nodes; i++) few += is_few(p->plan->node[i]);
     assert_true(few > 0);

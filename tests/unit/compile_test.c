@@ -539,7 +539,7 @@ static void dims(void **state)
     const char *onnx = in_root("d.onnx"), *out = in_root("d.sparta");
     sp_graph *g = zoo("bert-mini", "4x1:0.8", TINY_BERT);
     ok(sp_onnx_write(cx, g, onnx));
-    ok(compile_with(onnx, NULL, (const char *[]){"batch=3", "sequence=1:7:20", NULL}, out));
+    ok(compile_with(onnx, NULL, (const char *[]){"batch=3", "sequence=4:7:20", NULL}, out));
     sparta_package *p;
     ok(sparta_package_open(cx, out, &p));
     sparta_session *s = session(p, 2);
@@ -550,10 +550,17 @@ static void dims(void **state)
     fails(SPARTA_E_USAGE, sparta_session_run(cx, s, other.in, other.n, &y, 1));
     says("dimension 0 is 2, the model wants 3");
     free_inputs(&in), free_inputs(&other);
-    other = make_inputs(g, 3, 21, 1); /* past the promised 20 */
-    fails(SPARTA_E_USAGE, sparta_session_run(cx, s, other.in, other.n, &y, 1));
-    says("sequence is 21, but at most 20");
-    free_inputs(&other);
+    for (int64_t length = 3; length <= 21; length += 18) { /* beside the promised 4 to 20 */
+        other = make_inputs(g, 3, length, 1);
+        fails(SPARTA_E_USAGE, sparta_session_run(cx, s, other.in, other.n, &y, 1));
+        says("give 4 to 20");
+        free_inputs(&other);
+    }
+    for (int64_t length = 4; length <= 20; length += 16) {
+        in = make_inputs(g, 3, length, 1);
+        agree(s, p, g, &in, "an end of the range");
+        free_inputs(&in);
+    }
     sparta_session_free(s);
     sparta_package_close(p);
     static const char *const wrong[] = {"batch",           "=3",

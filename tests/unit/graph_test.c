@@ -232,7 +232,7 @@ static void copying(void **state)
         assert_ptr_equal(sp_graph_find(h, g->value[i]->name), h->value[i]);
     }
     sp_value *more;
-    ok(sp_graph_add_bound(h, "another", 7));
+    ok(sp_graph_add_bound(h, "another", 0, 7));
     ok(sp_graph_add_constant(h, "more", &(sparta_tensor){SPARTA_F32, 1, {17}, {1}, big, 0}, false, &more));
     replace(h, h->input[0], more);
     while (h->n_nodes) sp_graph_remove_node(h, h->n_nodes - 1);
@@ -463,6 +463,16 @@ static void lying_weights(void **state)
     sp_graph_free(g);
 }
 
+/* What is printed is read as it was. */
+static void prints_again(const sp_graph *g)
+{
+    char *text = print(g);
+    sp_graph *again = parse(text);
+    prints(again, text);
+    sp_graph_free(again);
+    free(text);
+}
+
 static void bounds(void **state)
 {
     (void)state;
@@ -474,11 +484,30 @@ static void bounds(void **state)
     sp_graph_print(g, &printed);
     assert_string_equal(sp_text_str(&printed), text);
     sp_text_free(&printed);
-    ok(sp_graph_add_bound(g, "n", 100)); /* the smaller counts */
-    ok(sp_graph_add_bound(g, "n", 200));
+    ok(sp_graph_add_bound(g, "n", 0, 100)); /* the smaller counts */
+    ok(sp_graph_add_bound(g, "n", 0, 200));
     assert_int_equal(g->n_bounds, 1);
     assert_int_equal(g->bound[0].most, 100);
+    ok(sp_graph_add_bound(g, "n", 16, INT64_MAX)); /* and the larger, of what it is at least */
+    ok(sp_graph_add_bound(g, "n", 8, INT64_MAX));
+    ok(sp_graph_add_bound(g, "open", 3, INT64_MAX));
+    prints_again(g);
+    const sp_bound n = sp_graph_bound(g, "n"), open = sp_graph_bound(g, "open"),
+                   none = sp_graph_bound(g, "m");
+    for (int64_t size = 0; size < 200; size++)
+        assert_int_equal(sp_bound_check(cx, &n, size) == SPARTA_OK, size >= 16 && size <= 100);
+    fails_saying(SPARTA_E_USAGE, "dim n: 15 ", sp_bound_check(cx, &n, 15));
+    fails_saying(SPARTA_E_USAGE, "give 16 to 100", sp_bound_check(cx, &n, 101));
+    fails_saying(SPARTA_E_USAGE, "give 3 or more", sp_bound_check(cx, &open, 2));
+    ok(sp_bound_check(cx, &open, INT64_MAX));
+    fails_saying(SPARTA_E_USAGE, "give 0 or more", sp_bound_check(cx, &none, -1));
     sp_graph_free(g);
+    fails_saying(SPARTA_E_FORMAT, "do not descend",
+                 sp_graph_parse(cx, "graph \"\"\nbound n[6,5]\n", NULL, NULL, &g));
+    fails_saying(SPARTA_E_FORMAT, "do not descend",
+                 sp_graph_parse(cx, "graph \"\"\nbound n[-6,5]\n", NULL, NULL, &g));
+    fails_saying(SPARTA_E_FORMAT, "do not descend",
+                 sp_graph_parse(cx, "graph \"\"\nbound n[1,2,3]\n", NULL, NULL, &g));
     fails_saying(SPARTA_E_FORMAT, "at least 1",
                  sp_graph_parse(cx, "graph \"\"\nbound n[0]\n", NULL, NULL, &g));
     fails_saying(SPARTA_E_FORMAT, "at least 1",

@@ -17,7 +17,8 @@
              "'metadata':{'nn_module_stack':'L__self__,,M;L__self__fc,fc,torch.nn.Linear'},'name':'" out     \
              "'}"
 
-static const char *sizes_file; /* extra/sparta-sizes.json; NULL: none */
+static const char *range = "'min_val':1,'max_val':64"; /* of the batch */
+static const char *sizes_file;                         /* extra/sparta-sizes.json; NULL: none */
 
 /* x (batch, 3) and a weight (2, 3) called fc.weight; nodes, the types of what they give, outputs. */
 static pt2_archive program_of(const char *nodes, const char *types, const char *output, const char *major,
@@ -33,9 +34,9 @@ static pt2_archive program_of(const char *nodes, const char *types, const char *
                                     "parameter_name':'fc.weight'}},"
                                     "{'user_input':{'arg':" TENSOR(
                                         "x") "}}],'output_specs':[%s]},'module_call_graph':[]},"
-                                             "'range_constraints':{'s7':{'min_val':1,'max_val':64}},'schema_"
+                                             "'range_constraints':{'s7':{%s}},'schema_"
                                              "version':{'major':%s,'minor':20},'torch_version':'2.15'}",
-        nodes, *types ? "," : "", types, output, major);
+        nodes, *types ? "," : "", types, output, range, major);
     pt2_put(&a, "m/data/weights/weight_0", w, weights);
     pt2_json(&a, "m/data/weights/model_weights_config.json", config);
     pt2_json(&a, "m/models/model.json", text);
@@ -180,6 +181,33 @@ static void same_outputs(void **state)
 #define ADD(a, b, out)   NODE("add.Tensor", SELF(a) "," ARG("other", TENSOR(b)), out)
 #define VIEW(a, out)     NODE("alias.default", SELF(a), out)
 
+/* Torch says 2 of every size that may vary, and lets 0 and 1 run: no bound. What is more than 2 is one. */
+static void ranges(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"'min_val':0,'max_val':null", ""},
+        {"'min_val':2,'max_val':null", ""},
+        {"'min_val':2,'max_val':9", "bound  x_0[9]\n"},
+        {"'min_val':3,'max_val':9", "bound  x_0[3,9]\n"},
+        {"'min_val':3,'max_val':3", "bound  x_0[3,3]\n"},
+        {"'min_val':-5,'max_val':9", "bound  x_0[9]\n"},
+        {"'min_val':16,'max_val':null", "bound  x_0[16,9223372036854775807]\n"}};
+    const char *usual = range;
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "graph \"program\"\ninput  x: f32[x_0,3]\n%s"
+                 "const  fc.weight: f32[2,3] = [1.0,2.0,3.0,4.0,5.0,6.0] @\"fc.weight\"\n"
+                 "node   %%0: ? = Transpose(fc.weight) {perm=[1,0]} \"fc/Transpose\"\n"
+                 "node   output: ? = MatMul(x, %%0) \"fc\"\noutput output\n",
+                 cases[i][1]);
+        range = cases[i][0];
+        becomes(program(LINEAR, Y("linear"), OUTPUT("linear")), text);
+    }
+    range = usual;
+}
+
 static void in_place(void **state)
 {
     (void)state;
@@ -321,9 +349,10 @@ static void memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sample),   cmocka_unit_test(size_names), cmocka_unit_test(same_outputs),
-        cmocka_unit_test(in_place), cmocka_unit_test(refusals),   cmocka_unit_test(weights),
-        cmocka_unit_test(archives), cmocka_unit_test(damaged),    cmocka_unit_test(memory),
+        cmocka_unit_test(sample),       cmocka_unit_test(ranges),   cmocka_unit_test(size_names),
+        cmocka_unit_test(same_outputs), cmocka_unit_test(in_place), cmocka_unit_test(refusals),
+        cmocka_unit_test(weights),      cmocka_unit_test(archives), cmocka_unit_test(damaged),
+        cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

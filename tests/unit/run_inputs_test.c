@@ -123,11 +123,11 @@ static void wrong_sizes(void **state)
     static const struct {
         int64_t batch, sequence;
         const char *words;
-    } cases[] = {{-1, LENGTH, "at least 0"},
-                 {BATCH, -5, "at least 0"},
-                 {1, 21, "at most 20 is allowed"},
-                 {1, INT64_MAX, "at most 20 is allowed"},
-                 {1, 64, "at most 20 is allowed"}};
+    } cases[] = {{-1, LENGTH, "dim batch: -1 "},
+                 {BATCH, -5, "dim sequence: -5 "},
+                 {1, 21, "give 0 to 20"},
+                 {1, INT64_MAX, "give 0 to 20"},
+                 {1, 64, "give 0 to 20"}};
     for (size_t i = 0; i < SP_COUNT(cases); i++) {
         inputs bad = good;
         for (int k = 0; k < bad.n; k++)
