@@ -1,12 +1,14 @@
 """Was the machine left alone while something was timed? As src/device/quiet.h says it of the library's own times.
 
 quiet = Quiet()
-seconds = quiet.window(function, 10)      what the thread ran, where others kept it waiting
+seconds = quiet.window(function, 10)      of one call, of so many: what the thread ran, where others kept it waiting
+quiet.timed                               seconds that all windows took by the clock on the wall
 quiet.disturbed()                         whether others worked meanwhile: such times serve the call at hand and are not believed later
 """
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import time
@@ -65,22 +67,24 @@ class Quiet:
     def __init__(self) -> None:
         self._slow = _slowness()
         self._begin, self._used = time.monotonic(), _used()
-        self._timed = self._waited = 0.0
+        self.timed = self._waited = 0.0
 
-    def window(self, function: Callable[[], object], times: int) -> float:
-        """Seconds that so many calls took. Several threads wait for each other: what one of them ran says nothing then."""
-        alone = torch.get_num_threads() == 1
+    def window(self, function: Callable[[], object], times: int, most: float = math.inf) -> float:
+        """Seconds of a call, of so many, or of as many as begin within `most` seconds. Several threads wait for each other: what one of them ran says
+        nothing then."""
+        alone, called, wall = torch.get_num_threads() == 1, 0, 0.0
         ran = time.thread_time()
         begin = time.perf_counter()
-        for _ in range(times):
+        while called < times and wall < most:
             function()
-        wall = time.perf_counter() - begin
+            called += 1
+            wall = time.perf_counter() - begin
         ran = time.thread_time() - ran
-        self._timed += wall
+        self.timed += wall
         if not alone or ran <= 0 or wall - ran < 3e-6 + 0.02 * wall:
-            return wall
+            return wall / called
         self._waited += wall - ran
-        return ran
+        return ran / called
 
     def others(self) -> float:
         """Processors that other programs used meanwhile; 0: none, or not known."""
@@ -93,4 +97,4 @@ class Quiet:
         if trusts_all():
             return False
         busy = self.others() > OTHERS * (os.cpu_count() or 1)
-        return busy or self._waited > WAITED * self._timed or (self._slow > SLOWER and _slowness() > SLOWER)
+        return busy or self._waited > WAITED * self.timed or (self._slow > SLOWER and _slowness() > SLOWER)

@@ -758,6 +758,25 @@ def busy_clocks():
             need(quiet.disturbed() == expected, f"others {others}, loop {loop}: {quiet.__dict__}")
 
 
+def waiting_threads():
+    """Two threads that wait for each other take a slice of the scheduler's for a call. A race ends by the clock then, and every way was timed."""
+    seconds, ways = 0.05, (50e-6, 80e-6, 2e-3)
+    for slice_, most in ((0.0, 1.2), (4e-3, 22.0)):
+        with Machine() as machine:
+            torch.set_num_threads(2)
+            quiet, calls, begin = _quiet.Quiet(), [0] * len(ways), machine.wall
+
+            def call(k, machine=machine, calls=calls, slice_=slice_):
+                calls[k] += 1  # the first two are lucky, and so is one of a hundred
+                machine.run(ways[k], slice_ if calls[k] > 2 and calls[k] % 100 else 0.0)
+
+            got = race([lambda k=k: call(k) for k in range(len(ways))], seconds, quiet=quiet)
+            took = (machine.wall - begin) / (seconds * len(ways))
+            need(took < most, f"slices of {slice_}: {took:.1f} times as long as asked for")
+            need(all(abs(g / w - 1) < 1e-6 for g, w in zip(got, ways)) and min(calls) > 9, f"slices of {slice_}: {got}, {calls} calls")
+            need(slice_ or all(n * w > 0.7 * seconds for n, w in zip(calls, ways)), f"a quiet machine: {calls} calls")
+
+
 def busy_times():
     """Times that were disturbed serve their call alone; quiet ones take their place and stay; all grow old; remeasure believes none."""
     pretend(TIMES)
@@ -1001,6 +1020,7 @@ for name, function in {
     "real times": really,
     "remembered times, hostile": hostile_times,
     "times beside other programs": busy_clocks,
+    "threads that wait for each other": waiting_threads,
     "remembered times of a busy machine": busy_times,
     "times measured again": remeasured,
     "times that cannot be": impossible_times,
