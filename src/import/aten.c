@@ -183,7 +183,7 @@ int sp_aten_ints(sp_aten *b, const char *name, int64_t out[SPARTA_RANK])
 int64_t sp_aten_axis(sp_aten *b, const char *name, int64_t otherwise, int rank)
 {
     int64_t axis = sp_aten_int(b, name, otherwise);
-    if (axis < 0) axis += rank;
+    if (axis < 0) axis += SP_MAX(rank, 1); /* of one number it may be said, too */
     if (b->status == SPARTA_OK && (axis < 0 || axis >= SP_MAX(rank, 1))) malformed(b, name);
     return b->status == SPARTA_OK ? axis : 0;
 }

@@ -359,18 +359,23 @@ BUILD(topk)
     return out[0];
 }
 
-/* All of an axis as the first so many of it; equal ones stay in their order. */
+/* All of an axis as the first so many of it; equal ones stay in their order. Bools as integers; one number is sorted. */
 BUILD(sort)
 {
     const sp_pt2_value *x = sp_aten_tensor(b, "self");
     const int64_t axis = sp_aten_axis(b, "dim", -1, x->rank);
-    sp_value *size = OP_WITH(b, Shape, SP_ATTRS(SP_INT("start", axis), SP_INT("end", axis + 1)), x->v);
-    sp_value *in[] = {x->v, size}, *out[2];
+    const sparta_dtype dtype = x->dtype == SPARTA_BOOL ? SPARTA_I32 : x->dtype;
     const bool places = strstr(b->row->overload, "argsort") != NULL;
-    const sp_attrs *attrs = SP_ATTRS(
-        SP_INT("axis", axis), SP_INT("largest", sp_aten_yes(b, "descending", false)), SP_INT("sorted", 1));
-    if (!x->rank) return sp_aten_refuse(b, "of one number");
-    if (!in[0] || !in[1] || !sp_aten_nodes(b, SP_OP_TopK, attrs, 2, in, 2, out)) return NULL;
+    sp_value *out[2] = {x->v, sp_aten_number_of(b, SPARTA_I64, 0)};
+    if (x->rank) {
+        sp_value *in[] = {sp_aten_cast(b, x->v, x->dtype, dtype),
+                          OP_WITH(b, Shape, SP_ATTRS(SP_INT("start", axis), SP_INT("end", axis + 1)), x->v)};
+        const sp_attrs *attrs =
+            SP_ATTRS(SP_INT("axis", axis), SP_INT("largest", sp_aten_yes(b, "descending", false)),
+                     SP_INT("sorted", 1));
+        if (!in[0] || !in[1] || !sp_aten_nodes(b, SP_OP_TopK, attrs, 2, in, 2, out)) return NULL;
+        out[0] = sp_aten_cast(b, out[0], dtype, x->dtype);
+    }
     if (b->n_names > 1) b->out[1] = out[1];
     return out[places];
 }
