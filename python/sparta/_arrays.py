@@ -110,7 +110,7 @@ def _is_torch(array):
 def _of_numpy(array, name, writes=False):
     import numpy as np
 
-    if isinstance(array, np.ma.MaskedArray):
+    if is_masked(array):
         raise TypeError(f"{name} is a masked array, whose mask would be lost; give .filled(...) of it")
     array = np.asarray(array)
     # Of bf16 where NumPy does not know it: only bytes come out of a package.
@@ -130,11 +130,30 @@ def _of_numpy(array, name, writes=False):
     return _tensor(array, code), array
 
 
+def is_masked(array):
+    """Is it NumPy's masked array, whose values are not all there?"""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(array, numpy.ma.MaskedArray)
+
+
+def is_wrapper(array):
+    """Does a tensor of torch only look like one: of a subclass with a meaning of its own, or inside of torch.func?"""
+    import torch
+
+    return type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or torch._C._functorch.is_functorch_wrapped_tensor(array)
+
+
+def reaches(array):
+    """Has a strided tensor of torch as much memory as its sizes say?"""
+    last = array.storage_offset() + sum((n - 1) * s for n, s in zip(array.shape, array.stride()))
+    return not array.numel() or (array.data_ptr() and array.untyped_storage().nbytes() >= (last + 1) * array.element_size())
+
+
 def _of_torch(array, name, writes=False):
     """Its memory, where it has any: what only looks like a tensor is refused by name."""
     import torch
 
-    if type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or torch._C._functorch.is_functorch_wrapped_tensor(array):
+    if is_wrapper(array):
         raise TypeError(f"{name} is {_a(array)} without memory of its own (of a subclass, or inside of torch.func); give a plain tensor")
     if array.layout != torch.strided or array.is_nested or array.is_quantized:
         kind = "nested" if array.is_nested else "quantized" if array.is_quantized else str(array.layout)
@@ -148,8 +167,7 @@ def _of_torch(array, name, writes=False):
         raise ValueError(f"{name}: {array.dim()} dimensions; at most {RANK} are known")
     if array.requires_grad:
         raise ValueError(f"{name}: it requires a gradient, which would be lost; give .detach() of it")
-    last = array.storage_offset() + sum((n - 1) * s for n, s in zip(array.shape, array.stride()))
-    if array.numel() and (not array.data_ptr() or array.untyped_storage().nbytes() < (last + 1) * array.element_size()):
+    if not reaches(array):
         raise ValueError(f"{name}: its memory is smaller than its sizes say; was its storage resized?")
     # Memory that has the values as they are: a negative bit says that it has them with the other sign.
     memory = array.resolve_neg()

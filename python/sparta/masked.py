@@ -36,9 +36,9 @@ __all__ = ["Masked", "MaskedConv2d", "MaskedEmbedding", "MaskedLinear", "as_mask
 _ALIVE: weakref.WeakSet[Masked] = weakref.WeakSet()
 
 
-def as_mask(mask: Any, shape: tuple[int, ...] | torch.Size, where: str) -> torch.Tensor:
+def as_mask(mask: Any, shape: tuple[int, ...] | torch.Size, where: str, meta: bool = False) -> torch.Tensor:
     """A boolean of this shape of whatever says 0 where an element is gone; a ValueError or TypeError otherwise."""
-    return check_mask(mask, where, shape, (len(shape),))
+    return check_mask(mask, where, shape, (len(shape),), meta=meta)
 
 
 def local(x: Any) -> torch.Tensor:
@@ -126,7 +126,7 @@ class Masked(nn.Module):
 
     def update_mask(self, mask: Any) -> None:
         """Another mask. The Parameter and the optimizer's state stay; elements that come back begin at 0."""
-        mask = as_mask(mask, self.weight_mask.shape, type(self).__name__)
+        mask = as_mask(mask, self.weight_mask.shape, type(self).__name__, self.weight_mask.is_meta)
         self.pattern = None
         self.__dict__.pop("measured", None)
         with torch.no_grad():
@@ -284,7 +284,7 @@ def mask_(module: Any, mask: Any, pattern: str | None = None, where: str | None 
     kind = CLASSES.get(type(module))
     if kind is None:
         raise TypeError(f"{where}: a {type(module).__name__} has no masked form; there is one of {', '.join(k.__name__ for k in _PLAIN.values())}")
-    mask = as_mask(mask, module.weight.shape, where).to(module.weight.device, copy=True)
+    mask = as_mask(mask, module.weight.shape, where, module.weight.is_meta).to(module.weight.device, copy=True)
     module.register_buffer("weight_mask", mask)
     module.__class__ = kind
     module.pattern = pattern

@@ -139,7 +139,7 @@ def _mask(name: str, module, wish) -> torch.Tensor:
         return wish.mask(weight)
     if callable(wish):
         wish = wish(weight)
-    return as_mask(wish, weight.shape, f"sparsify_: {name!r}")
+    return as_mask(wish, weight.shape, f"sparsify_: {name!r}", weight.is_meta)
 
 
 def _tied(model, found, masks: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

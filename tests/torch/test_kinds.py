@@ -244,6 +244,64 @@ def modules(make):
     need(torch.allclose(made(X), torch.nn.functional.linear(X, plain(make(A)))), "a layer in a format, its weight")
 
 
+# Masks: (8, 8) of a module, as the elements that it then has.
+def of_linear(mask):
+    return sparta.nn.SparseLinear(Full(), weight_mask=mask).weight
+
+
+def of_update(mask):
+    layer = sparta.nn.SparseLinear(Full(), weight_mask=torch.ones(8, 8))
+    layer.update_mask(mask)
+    return layer.weight
+
+
+def of_masked(mask):
+    layer = sparta.sparsify_(torch.nn.Sequential(Full()), {"0": torch.ones(8, 8)})[0]
+    layer.update_mask(mask)
+    return layer.weight
+
+
+def of_sparsify(mask):
+    return sparta.sparsify_(torch.nn.Sequential(Full()), {"0": mask})[0].weight
+
+
+def of_attention(mask):
+    return sparta.nn.SparseAttention(mask).get_sparse_indexes().mask()
+
+
+class Full(torch.nn.Linear):
+    """Every element is 1."""
+
+    def __new__(cls):
+        made = torch.nn.Linear(8, 8)
+        torch.nn.init.ones_(made.weight)
+        return made
+
+
+MASKED = (of_linear, of_update, of_masked, of_sparsify, of_attention)
+
+
+def masks(way, make):
+    """The elements that a mask of this kind leaves, or a refusal in one sentence."""
+    given = make(X)
+    try:
+        got = way(given).detach().reshape(8, 8) != 0
+    except (TypeError, ValueError) as error:
+        need("\n" not in str(error), error)
+        need(make not in RIGHT.values(), error)
+    else:
+        want = plain(given) if make in RIGHT.values() else X.reshape(given.shape)
+        need(torch.equal(got, way(want).detach().reshape(8, 8) != 0), "other elements")
+
+
+def no_masks(way):
+    hidden = np.ma.masked_array(np.ones((8, 8)), mask=X.numpy() > 0)
+    refused(TypeError, "filled(0)", way, hidden)
+    refused(ValueError, "meta", way, X.to("meta"))
+    refused(TypeError, "nested", way, REFUSED["nested"][0](X))
+    refused(ValueError, "memory", way, resized(X))
+
+
 def compiled(make):
     """By both modes. Inductor alone reads a negative bit with the other sign."""
     for mode in ("engine", "rewrite"):
@@ -388,6 +446,10 @@ if __name__ == "__main__":
     for name, (make, words) in REFUSED.items():
         for way in WAYS:
             tests.check(f"refused_{way.__name__}_{name}", wrong, way, make, words)
+    for way in MASKED:
+        tests.check(f"no_mask_{way.__name__}", no_masks, way)
+        for name, make in {**RIGHT, **{name: make for name, (make, _) in REFUSED.items()}}.items():
+            tests.check(f"mask_{way.__name__}_{name}", masks, way, make)
     for name, (make, words) in OUT.items():
         tests.check(f"out_{name}", out, make, words)
     for name in ("negative", "negative view", "negative, turned", "negative, expanded", "turned"):
