@@ -92,7 +92,7 @@ struct cli {
     cli_values option[CLI_OPTIONS];
     sp_text out;         /* for stdout */
     const char *warning; /* said also with --quiet; NULL: nothing */
-    bool stands;         /* what the verb said is an answer although it was interrupted */
+    bool stands;         /* what the verb said is an answer although it was interrupted, or failed later */
     cli_progress progress;
 };
 

@@ -215,9 +215,12 @@ sparta_status cli_kernel_gpu(cli *c)
                        device);
     p.json = cli_json_begin(c, "kernel");
     (void)sparta_blocks_recall(c->cx, NULL);
-    SP_TRY(cli_sweep(c, one_point, &p, &n));
+    const sparta_status status = cli_sweep(c, one_point, &p, &n);
+    c->stands = status == SPARTA_E_CANCELLED && p.begun;
+    if (status && !c->stands) return status;
     if (n > 1 || cli_wants_json(c) || cli_has(c, CLI_TABLE) || cli_has(c, CLI_QUIET))
         SP_TRY(cli_rows_end(&p.rows));
+    if (c->stands) cli_say(c, "interrupted: not every point is here\n");
     cli_json_end(c, &p.json);
-    return SPARTA_OK;
+    return status;
 }

@@ -70,15 +70,15 @@ static int finish(cli *c, sparta_status status)
     cli_progress_end(c);
     print_notes(c);
     /* What a verb said before it failed is an answer only when it says that answers differ, or that it stands. */
-    bool stands = status == SPARTA_E_DIFFER || (status == SPARTA_E_CANCELLED && c->stands);
+    bool stands = status == SPARTA_E_DIFFER || c->stands;
     if (status && !stands) sp_text_free(&c->out);
     char message[1200];
     snprintf(message, sizeof message, "%s", sparta_message(c->cx));
     cli_words(message);
     if (status == SPARTA_E_CANCELLED)
-        snprintf(message, sizeof message, "%s: interrupted; %s, start it again",
-                 c->verb ? c->verb->name : "command line",
-                 stands ? "what was measured until then is told" : "no file was left half-written");
+        snprintf(message, sizeof message, "%s: interrupted; %s", c->verb ? c->verb->name : "command line",
+                 stands ? "what was measured so far is printed"
+                        : "no file was left half-written, start it again");
     if (!*message) snprintf(message, sizeof message, "%s", sparta_status_name(status));
     if (status && cli_wants_json(c) && !c->out.size) error_object(c, status, message);
     code = print_out(c, code);

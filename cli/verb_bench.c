@@ -326,6 +326,23 @@ static sparta_status one_point(cli *c, const char *point, void *arg)
     return status;
 }
 
+/* --table and --quiet print one table: the layers with --profile, else one line a point. Layers are timed last: who interrupts has none. */
+static sparta_status tell_points(cli *c, points *p)
+{
+    if (cli_wants_json(c)) {
+        if (p->many) cli_json_close(&p->json, ']');
+        cli_json_end(c, &p->json);
+        return SPARTA_OK;
+    }
+    if (!for_people(c))
+        SP_TRY(cli_table_end(cli_has(c, CLI_PROFILE) && (p->layers.cells || !c->stands) ? &p->layers
+                                                                                        : &p->table));
+    else if (p->many)
+        SP_TRY(cli_table_end(&p->table));
+    if (c->stands && p->many) cli_say(c, "interrupted: not every point is here\n");
+    return SPARTA_OK;
+}
+
 static sparta_status all_points(cli *c, points *p)
 {
     int n;
@@ -338,19 +355,10 @@ static sparta_status all_points(cli *c, points *p)
     const sparta_status status = cli_sweep(c, one_point, p, &n);
     c->stands = status == SPARTA_E_CANCELLED && p->told;
     if (status && !c->stands) return status;
+    SP_TRY(tell_points(c, p));
+    c->stands = true; /* also when the file cannot be written */
+    sp_ctx_resume(c->cx);
     SP_TRY(write_times(c, p));
-    if (cli_wants_json(c)) {
-        if (p->many) cli_json_close(&p->json, ']');
-        cli_json_end(c, &p->json);
-        return status;
-    }
-    /* --table and --quiet print one table: the layers with --profile, else one line a point. Layers are timed last: who interrupts has none. */
-    if (!for_people(c))
-        SP_TRY(cli_table_end(cli_has(c, CLI_PROFILE) && (p->layers.cells || !c->stands) ? &p->layers
-                                                                                        : &p->table));
-    else if (p->many)
-        SP_TRY(cli_table_end(&p->table));
-    if (c->stands && p->many) cli_say(c, "interrupted: not every point is here\n");
     return status;
 }
 

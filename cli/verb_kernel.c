@@ -133,11 +133,14 @@ static sparta_status all_points(cli *c, const sparta_tensor *weight)
 {
     points p = {.weight = weight, .json = cli_json_begin(c, "kernel")};
     int n;
-    SP_TRY(cli_sweep(c, one_point, &p, &n));
+    const sparta_status status = cli_sweep(c, one_point, &p, &n);
+    c->stands = status == SPARTA_E_CANCELLED && p.begun;
+    if (status && !c->stands) return status;
     if (n > 1 || cli_wants_json(c) || cli_has(c, CLI_TABLE) || cli_has(c, CLI_QUIET))
         SP_TRY(cli_rows_end(&p.rows));
+    if (c->stands) cli_say(c, "interrupted: not every point is here\n");
     cli_json_end(c, &p.json);
-    return SPARTA_OK;
+    return status;
 }
 
 /* The matrix of a file of any kind, made dense: it is the weight of a product. */

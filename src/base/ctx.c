@@ -237,6 +237,11 @@ void sparta_ctx_reset(sparta_ctx *cx)
     if (!cx) return;
     sp_ctx_clear(cx);
     sp_ctx_forget_notes(cx);
+    sp_ctx_resume(cx);
+}
+
+void sp_ctx_resume(sparta_ctx *cx)
+{
     atomic_store_explicit(&cx->cancelled, 0, memory_order_relaxed);
 }
 

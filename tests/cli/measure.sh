@@ -62,6 +62,23 @@ cut bench mlp.onnx --no-measure --time 3600 --profile --table csv
 has out "point,median_ms" "the table of times where there is none of layers"
 cut bench mlp.onnx --no-measure --no-baseline --time 3600 --concurrency 2 --table csv
 has out "mlp.onnx," "and several sessions"
+# Times go to a file behind that
+timed() { : > out; mv t.json out; json "d['points'][-1]['subject_ms']" "$1"; }
+cut bench mlp.onnx --no-measure --time 3600 --json --export-times t.json
+json "d['complete'] is False and 'notes' in d" "an interrupted bench with --export-times is one object"; timed "and its times are written"
+cut bench mlp.onnx --no-measure --time 3600 --table csv --export-times t.json
+has out "mlp.onnx," "its table is printed"; timed "and its times are written"
+cut bench mlp.onnx --no-measure --time 3600 --batch 1,8 --export-times t.json
+has out "median_ms" "a sweep's too"; timed "and its times are written"
+# A sweep of kernels: interrupted where its second point begins, hundreds before the last
+cut_sweep() {
+    rm -f err
+    "$S" kernel bench --m "$(seq -s , 1 2000)" --n 64 --k 64 --time 0.01 --threads 1 "$@" --progress plain > out 2> err < /dev/null & job=$!
+    says err "1 of 2000" $job; kill -INT $job; wait $job; got=$?
+}
+cut_sweep --json; json "1 <= len(d['runs']) < 2000 and d['runs'][0]['m'] == 1" "an interrupted sweep of kernels has what was measured"
+if [ $got = 130 ]; then good "and is interrupted"; else bad "and is interrupted (exit $got)"; fi
+cut_sweep; has out "median_us" "a table for people"; has out "interrupted" "which says that it is not all"
 run 0 "a bench that takes its time" bench mlp.onnx --no-measure --no-baseline --tokens 128 --threads 1 --time 1.6 --progress plain; has err " s left: measuring" "says how long it still takes"
 if [ "$(wc -l < err)" -le 20 ]; then good "and does not say every run"; else bad "and does not say every run ($(wc -l < err) lines)"; fi
 run 0 "the same as JSON" bench mlp.onnx --no-measure --no-baseline --iterations 2 --progress json; has err '"seconds_left":' "has it as well"
