@@ -391,6 +391,23 @@ static sparta_status parse_patterns(study *s)
     return SPARTA_OK;
 }
 
+/* Sizes that the model runs at are found where its shapes are known: in a copy, since the graph itself is to be bound first. Without shapes, or
+ * with shapes that need the given sizes to be known, the usual ones have to do. */
+static sparta_status fill_sizes(study *s, const sp_graph *g)
+{
+    sp_graph *typed;
+    bool bind;
+    SP_TRY(sp_graph_copy(g, &typed));
+    sparta_status status = sp_ops_infer_given(typed, &s->said, &bind);
+    const bool known = status == SPARTA_OK && !bind;
+    if (status != SPARTA_E_MEMORY && status != SPARTA_E_CANCELLED) {
+        if (status) sp_ctx_clear(s->cx);
+        status = sp_sizes_fill(s->cx, s->arena, known ? typed : g, &s->said, &s->out.sizes);
+    }
+    sp_graph_free(typed);
+    return status;
+}
+
 static sparta_status prepare(study *s)
 {
     sparta_file_kind kind;
@@ -406,7 +423,7 @@ static sparta_status prepare(study *s)
     if (!status)
         status =
             sp_runner_sizes(s->cx, s->arena, f.graph, &s->r->sizes, s->r->inputs, s->r->n_inputs, &s->said);
-    if (!status) status = sp_sizes_fill(s->cx, s->arena, f.graph, &s->said, &s->out.sizes);
+    if (!status) status = fill_sizes(s, f.graph);
     if (!status) status = sp_sizes_some(s->cx, &s->out.sizes);
     if (!status) status = compile(s, &f, true, &s->dense);
     close_fresh(&f);

@@ -53,7 +53,8 @@ sp_bound sp_symbol_bound(const sp_graph *g, const char *symbol);
 /* The size that is nearest to it within this bound: of sizes that nobody gave. */
 int64_t sp_symbol_within(const sp_graph *g, const char *symbol, int64_t size);
 /* Raise sizes that are not fixed, each as little as it takes, until no dim of the (inferred) graph is below 1: a spatial size of 1 dies
- * in the kernel of a convolution. Where no sizes are found, they stay. name, fixed, value: n of each. */
+ * in the kernel of a convolution; or lower them where only smaller ones meet a must. Where no sizes are found, they stay, and a note names
+ * the symbol of the must. name, fixed, value: n of each. */
 sparta_status sp_sizes_that_run(sparta_ctx *cx, const sp_graph *g, int n, const char *const *name,
                                 const bool *fixed, int64_t *value) SP_MUST;
 /* The symbols that are dims of inputs by themselves, each once, and where it first stands. E_LIMIT: there are too many. */

@@ -1,4 +1,4 @@
-/* Sizes of symbols that nobody gave: large enough for the model to run. A convolution or a pool needs as much as its kernel reaches,
+/* Sizes of symbols that nobody gave: large enough for the model to run, or small enough. A convolution or a pool needs as much as its kernel reaches,
  * a skip connection that both sides have one size; every dim of the graph says what it needs. */
 #include "run/run.h"
 #include <stdlib.h>
@@ -52,19 +52,38 @@ static bool is_broken(const needs *s, const sp_must *m)
     return a != b;
 }
 
-/* The first dim that is not at least 1 at these sizes, or one that must equal another and does not; NULL: all are well. */
-static const sp_expr *unmet(const needs *s)
+/* The first that is broken at these sizes, as the one of its sides that is no number; NULL: none is. */
+static const sp_expr *broken(const needs *s)
 {
     for (int i = 0; i < s->g->n_musts; i++) {
         const sp_must *m = &s->g->must[i];
         if (is_broken(s, m)) return sp_expr_is_const(m->a, NULL) ? m->b : m->a;
     }
-    for (int i = 0; i < s->n; i++) {
-        int64_t size = 0;
-        if (sp_expr_eval(s->cx, s->dim[i], s->sizes, &size) != SPARTA_OK) sp_ctx_clear(s->cx);
-        if (size < 1) return s->dim[i];
-    }
     return NULL;
+}
+
+static bool is_empty(const needs *s, const sp_expr *dim)
+{
+    int64_t size = 0;
+    if (sp_expr_eval(s->cx, dim, s->sizes, &size) != SPARTA_OK) sp_ctx_clear(s->cx);
+    return size < 1;
+}
+
+/* The first dim that is not at least 1 at these sizes, or one that must equal another and does not; NULL: all are well. */
+static const sp_expr *unmet(const needs *s)
+{
+    const sp_expr *dim = broken(s);
+    for (int i = 0; i < s->n && !dim; i++)
+        if (is_empty(s, s->dim[i])) dim = s->dim[i];
+    return dim;
+}
+
+static int count_unmet(const needs *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->g->n_musts; i++) n += is_broken(s, &s->g->must[i]);
+    for (int i = 0; i < s->n; i++) n += is_empty(s, s->dim[i]);
+    return n;
 }
 
 typedef struct raising {
@@ -101,6 +120,62 @@ static bool raise_all(const needs *s, const bool *fixed, int64_t *value, int64_t
     return true;
 }
 
+typedef struct lowering {
+    const needs *s;
+    const bool *fixed;
+    int64_t *value;
+    bool any;
+} lowering;
+
+/* The next smaller size that leaves less unmet. Usual sizes are small, so that all below can be tried. */
+static void lower_one(void *arg, const char *name)
+{
+    lowering *l = arg;
+    const sp_bindings *sizes = l->s->sizes;
+    const int64_t least = SP_MAX(1, sp_graph_bound(l->s->g, name).least);
+    for (int i = 0; i < sizes->n && !l->any; i++) {
+        const int64_t was = l->value[i];
+        if (strcmp(sizes->name[i], name) || l->fixed[i] || was > LARGEST) continue;
+        const int before = count_unmet(l->s);
+        while (!l->any && --l->value[i] >= least) l->any = count_unmet(l->s) < before;
+        if (!l->any) l->value[i] = was;
+    }
+}
+
+/* A size that must be a number may be met by smaller ones alone: `(h - 1)/48 + 1 == 1`. */
+static void lower_all(const needs *s, const bool *fixed, int64_t *value)
+{
+    const sp_expr *dim;
+    lowering l = {s, fixed, value, true};
+    while (l.any && (dim = broken(s))) {
+        l.any = false;
+        sp_expr_symbols(dim, lower_one, &l);
+    }
+}
+
+static bool meet(const needs *s, const bool *fixed, const int64_t *wished, int64_t *value, int64_t *was)
+{
+    if (raise_all(s, fixed, value, was)) return true;
+    memcpy(value, wished, (size_t)s->sizes->n * sizeof *value);
+    lower_all(s, fixed, value);
+    return raise_all(s, fixed, value, was);
+}
+
+static void keep_first(void *arg, const char *name)
+{
+    const char **first = arg;
+    if (!*first) *first = name;
+}
+
+/* What would say which symbol to give, where nothing runs without. */
+static void note_broken(const needs *s)
+{
+    const char *name = NULL;
+    const sp_expr *dim = broken(s);
+    if (dim) sp_expr_symbols(dim, keep_first, &name);
+    if (name) sp_note(s->cx, "no sizes were found that the model runs at; options.dims %s=N gives one", name);
+}
+
 /* Doubling went too far by up to a half: as small as each can be. */
 static void lower_each(const needs *s, const int64_t *wished, int64_t *value)
 {
@@ -125,10 +200,12 @@ sparta_status sp_sizes_that_run(sparta_ctx *cx, const sp_graph *g, int n, const 
     memcpy(wished, value, (size_t)n * sizeof *wished);
     sparta_status status = collect(&s);
     if (status == SPARTA_OK && unmet(&s)) {
-        if (raise_all(&s, fixed, value, wished + n))
+        if (meet(&s, fixed, wished, value, wished + n)) {
             lower_each(&s, wished, value);
-        else
+        } else {
             memcpy(value, wished, (size_t)n * sizeof *wished);
+            note_broken(&s);
+        }
     }
     sp_free(cx, s.dim);
     sp_free(cx, wished);

@@ -116,6 +116,20 @@ def sizes_that_fit():
         need(refused.code == 1 and "two sizes that must be equal differ" in refused.err, refused)
 
 
+def small_enough():
+    """Text recognition: lines of a text are 48 high, or squeezing them is wrong; 224, the side of an image, is too much, and no double of it is less."""
+    path = model("line", [node("Conv", "x k", "a", kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[8, 4]), node("MaxPool", "a", "b", kernel_shape=[6, 1], strides=[6, 1]),
+                          node("Squeeze", "b two", "c"), node("Transpose", "c", "d", perm=[0, 2, 1]), node("MatMul", "d w", "y")],
+                 [("x", FLOAT, ["n", 3, "h", "w"])], ["y"],
+                 [("k", weight(8, 3, 3, 3)), ("two", np.array([2])), ("w", weight(8, 16))])
+    same_as_onnxruntime(path, every_verb(path), {"x": weight(2, 3, 48, 100)})
+    for words in (("run", path, "--output-dir", T.work + "/out"), ("inspect", path, "--what-if", "1x1:0.5", "--time", "0.01")):
+        said = must(*words)
+        need("n=1 h=88 w=224" in said.err, said)
+    refused = sparta("run", path, "--dim", "h=224", "--output-dir", T.work + "/out")
+    need(refused.code == 1 and "two sizes that must be equal differ" in refused.err, refused)
+
+
 def dims_on_every_verb():
     """A shape that is only known once the symbol is: the hint leads somewhere, whichever verb gives it."""
     path = model("counted", [node("Shape", "x", "s"), node("Cast", "s", "f", to=FLOAT), node("Sqrt", "f", "r"),
@@ -146,6 +160,7 @@ T.check("nameless dims are symbols with names, and run", nameless)
 T.check("images are 224 by 224 when nobody says", images_are_224)
 T.check("ids and mask with symbols of their own", lengths_of_their_own)
 T.check("sizes that must be equal are compared by runs", sizes_that_fit)
+T.check("sizes that only smaller ones fit", small_enough)
 T.check("--dim on every verb", dims_on_every_verb)
 T.check("thousands of inputs", many_inputs)
 

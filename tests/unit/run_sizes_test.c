@@ -11,14 +11,18 @@ static sp_graph *inferred(const char *text)
     return g;
 }
 
+static void from(sp_graph *g, const bool *fixed, const int64_t *wished, const int64_t *expected)
+{
+    int64_t value[] = {wished[0], wished[1]};
+    assert_int_equal(sp_sizes_that_run(cx, g, 2, NAMES, fixed, value), SPARTA_OK);
+    assert_int_equal(value[0], expected[0]);
+    assert_int_equal(value[1], expected[1]);
+    sp_graph_free(g);
+}
+
 static void raised(const char *text, const bool *fixed, int64_t h, int64_t w)
 {
-    sp_graph *g = inferred(text);
-    int64_t value[] = {1, 1};
-    assert_int_equal(sp_sizes_that_run(cx, g, 2, NAMES, fixed, value), SPARTA_OK);
-    assert_int_equal(value[0], h);
-    assert_int_equal(value[1], w);
-    sp_graph_free(g);
+    from(inferred(text), fixed, (int64_t[]){1, 1}, (int64_t[]){h, w});
 }
 
 /* A kernel of 5x3, then a pool of 2x2: 6 by 4 is the least that leaves an element. */
@@ -48,6 +52,28 @@ static void bounds_stay(void **state)
     raised(text, none, 1, 1);
 }
 
+/* Some equalities only smaller sizes meet: of these the largest, beside a size that has to be raised, and none that is fixed. */
+static void small_enough(void **state)
+{
+    (void)state;
+    static const bool none[2] = {false}, first[2] = {true, false};
+    static const char text[] = "graph \"strip\"\n"
+                               "input x: f32[1,3,h,w]\n"
+                               "must   [(h-1)/48+1,1] \"squeeze\"\n"
+                               "must   [w/300,1] \"long\"\n"
+                               "output x\n";
+    from(parse(text), none, (int64_t[]){224, 224}, (int64_t[]){48, 300});
+    from(parse(text), none, (int64_t[]){224, 1000}, (int64_t[]){48, 599});
+    from(parse(text), none, (int64_t[]){40, 300}, (int64_t[]){40, 300});
+    from(parse(text), first, (int64_t[]){224, 224}, (int64_t[]){224, 224});
+    static const char bounded[] = "graph \"strip\"\n"
+                                  "input x: f32[1,3,h,w]\n"
+                                  "bound  h[49,500]\n"
+                                  "must   [(h-1)/48+1,1] \"squeeze\"\n"
+                                  "output x\n";
+    from(parse(bounded), none, (int64_t[]){224, 1}, (int64_t[]){224, 1});
+}
+
 static void sides_of_an_image(void **state)
 {
     (void)state;
@@ -71,6 +97,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kernel_reaches),
         cmocka_unit_test(bounds_stay),
+        cmocka_unit_test(small_enough),
         cmocka_unit_test(sides_of_an_image),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
