@@ -240,9 +240,25 @@ static sparta_status first_turn(contest *x)
     return x->l->no_measure || !x->ln->task.mask ? SPARTA_OK : doubt(x);
 }
 
+/* A time of a quiet machine is no rival of those that are taken beside others: who may win by it is timed anew. What was remembered stays in the
+ * database, where a disturbed time takes no quiet one's place. */
+static sparta_status call_back(contest *x)
+{
+    const double best = best_us(x);
+    for (int i = 0; i < x->n; i++) {
+        entrant *e = &x->all[i];
+        if (!e->remembered || e->us > best * HOPELESS) continue;
+        memcpy(x->ln->task.point, e->c.point, sizeof e->c.point);
+        SP_TRY(time_now(x, e));
+        e->remembered = false;
+    }
+    return SPARTA_OK;
+}
+
 /* Those that were timed just now and may win race: a slow moment of the machine hits one turn, hardly two. */
 static sparta_status second_turn(contest *x)
 {
+    if (x->bed && sp_bed_disturbed(x->bed)) SP_TRY(call_back(x));
     const double best = best_us(x);
     int n = 0;
     sp_contender **racers = sp_alloc_array(x->l->cx, (size_t)x->n + 1, sizeof *racers);
