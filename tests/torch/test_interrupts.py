@@ -1,4 +1,4 @@
-"""Ctrl-C at random moments in every public function of the door: KeyboardInterrupt or the result, never a crash; a file is whole or not there, a model still
+"""Ctrl-C at random moments in every public function of the door, its modules and its drop-ins: KeyboardInterrupt or the result, never a crash; a file is whole or not there, a model still
 gives its answer, and the same call works afterwards.
 
 Rotates: 3"""
@@ -100,6 +100,16 @@ def in_place(change):
 def plain(call):
     """What changes nothing: the next call gives what the first gave."""
     return lambda: None, lambda _: call(), lambda _: call()
+
+
+def often(call, times=20):
+    """What takes microseconds, called often; each time it gives what it gave before."""
+
+    def same(before):
+        now = call()
+        need(now == before if isinstance(now, str) else torch.testing.assert_close(now, before) is None, "another answer")
+
+    return call, lambda _: [call() for _ in range(times)], same
 
 
 def file(name, write, opened):
@@ -210,6 +220,8 @@ def by_hand(model, optimizer):
     pruner.on_train_end()
 
 
+NM = nn.Linear(64, 64)
+NM.weight.copy_(sparta.patterns.mask(NM.weight, "2:4") * NM.weight)
 GROWS = {"pattern": "4x1", "target_sparsity": 0.5, "start_step": 1, "end_step": 6, "pruning_frequency": 1}
 MASK = (torch.rand(2, 48, 48) < 0.3).int()
 HEADS = [torch.randn(2, 48, 16) for _ in range(3)]
@@ -223,6 +235,102 @@ NN = {
     "SparseAttention": module(lambda: sparta.nn.SparseAttention(MASK[0]), *HEADS),
     "SeqlenDynamicSparseAttention": module(lambda: sparta.nn.SeqlenDynamicSparseAttention(global_mode=False), *(h[None] for h in HEADS), torch.tensor([20], dtype=torch.int32)),
     "DynamicSparseMoE": module(lambda: sparta.nn.DynamicSparseMoE(copy.deepcopy(EXPERTS)), torch.randn(50, 64), torch.randint(0, 4, (50,), dtype=torch.int32)),
+}
+RULES = sparta.Schedule()
+RULES["*"].sparsify("magnitude(pattern=4x1, sparsity=0.9)")
+HALF, LAYOUT, IMAGES = DENSE.weight.detach() > 0, torch.ones(2, 3, 3).tril(), torch.randn(2, 16, 12, 12)
+MASKED = [sparta.masked.mask_(copy.deepcopy(layer), layer.weight.detach() > 0) for layer in (DENSE, CONV, WORDS)]
+Q = torch.randn(2, 2, 48, 16)
+ATTENTION = {  # a layout's blocks, by head; BigBird draws some of them
+    f"attention.{name}": plain(lambda name=name: [need(getattr(sparta.attention, name)().mask(256).shape == (256, 256), name) for _ in range(5)])
+    for name in ("BSLongformer", "BigBird", "Dense", "Fixed", "LocalSlidingWindow", "Variable")
+}
+MASKED_AND_PATTERNS = {
+    "masked.MaskedLinear": often(lambda: MASKED[0](x)),
+    "masked.MaskedConv2d": often(lambda: MASKED[1](IMAGES)),
+    "masked.MaskedEmbedding": often(lambda: MASKED[2](torch.arange(96))),
+    "masked.as_mask": often(lambda: sparta.masked.as_mask(HALF.numpy(), HALF.shape, "here"), 200),
+    "masked.mask_": (half, lambda m: sparta.masked.mask_(m[0], m[0].weight > 0), runs),
+    "masked.unmask_": in_place(lambda m: sparta.masked.unmask_(m[0])),
+    "patterns.Pattern": often(lambda: sparta.patterns.Pattern.parse("2:4").mask(DENSE.weight)),
+    "patterns.mask": often(lambda: sparta.patterns.mask(DENSE.weight, "4x1:0.5")),
+    "patterns.needed": often(lambda: sparta.patterns.needed(1000, 0.3), 5000),
+    "patterns.largest": often(lambda: sparta.patterns.largest(DENSE.weight.abs(), torch.arange(6144.0) % 3 + 1, 3000)),
+    "sparsifiers.TopK": often(lambda: sparta.sparsifiers.TopK("10%").mask(DENSE.weight)),
+    "sparsifiers.Threshold": often(lambda: sparta.sparsifiers.Threshold(0.1).mask(DENSE.weight), 200),
+    "sparsifiers.Similarity": often(lambda: sparta.sparsifiers.Similarity(2, 8).attention_mask(*HEADS[:2])),
+    "sparsifiers.Routing": often(lambda: sparta.sparsifiers.Routing(4).attention_mask(*HEADS[:2])),
+}
+TESTING = {
+    "testing.block_mask": plain(lambda: [need(sparta.testing.block_mask((64, 64), (4, 1), 0.5).sum() == 2048, "blocks") for _ in range(50)]),
+    "testing.check": plain(lambda: [sparta.testing.check(DENSE, (x,), DENSE(x)) for _ in range(20)]),
+    "testing.profile": plain(lambda: sparta.testing.profile(DENSE, sparta.testing.block_mask((64, 64), (4, 1), 0.5).float())),
+    "testing.sparse_softmax_forward_reference": often(lambda: sparta.testing.sparse_softmax_forward_reference(DENSE.weight, HALF), 100),
+    "testing.sparse_softmax_backward_reference": often(lambda: sparta.testing.sparse_softmax_backward_reference(DENSE.weight, DENSE.weight, HALF), 100),
+    "testing.sparse_multi_head_attention_reference": often(lambda: sparta.testing.sparse_multi_head_attention_reference(*HEADS, MASK), 50),
+}
+
+
+def patched(model):
+    patcher = compat.pytorch_block_sparse.BlockSparseModelPatcher()
+    patcher.add_pattern("0", {"density": 0.5})
+    patcher.patch_model(model)
+
+
+def thinned_by_sten(model):
+    builder = compat.sten.SparsityBuilder()
+    builder.set_weight("0.weight", compat.sten.ScalarFractionSparsifier(0.5), out_format=compat.sten.CsrTensor)
+    builder.sparsify_model_inplace(model)
+
+
+def wrapped(w=None):
+    return compat.sten.SparseTensorWrapper(compat.sten.FixedMaskTensor(DENSE.weight.detach(), HALF) if w is None else w)
+
+
+def held_by_torch():
+    model = half()
+    model[0].weight = nn.Parameter((model[0].weight * (model[0].weight > 0)).to_sparse_csr(), requires_grad=False)
+    return model
+
+
+def registered(register, table, *arguments):
+    """A function of the user's, which is there or not."""
+    return plain(lambda: [(register(*arguments)(runs), table.clear()) for _ in range(500)])
+
+
+def added():
+    kept = compat.sten.KeepAll()
+    fmt = [(kept, torch.Tensor, compat.sten.ScalarFractionSparsifier(0.6), compat.sten.FixedMaskTensor)]
+    return compat.sten.sparsified_op(torch.add, fmt, fmt)(DENSE.weight, DENSE.weight).to_dense()
+
+
+compat = sparta.compat
+STEN, BLOCKS = compat.sten, compat.torch_blocksparse
+COMPAT = {
+    "deepspeed.SparseSelfAttention": often(lambda: compat.deepspeed.SparseSelfAttention(sparta.attention.Dense(num_heads=2))(Q, Q, Q), 5),
+    "pytorch_block_sparse.BlockSparseLinear": plain(lambda: [runs(compat.pytorch_block_sparse.BlockSparseLinear(64, 96, density=0.5)) for _ in range(5)]),
+    "pytorch_block_sparse.BlockSparseModelPatcher": (half, patched, runs),
+    "sten.DenseTensor": often(lambda: STEN.DenseTensor.from_dense(x).to_dense(), 2000),
+    "sten.FixedMaskTensor": often(lambda: STEN.FixedMaskTensor.from_dense(DENSE.weight.detach()).to_dense(), 200),
+    "sten.KeepAll": often(lambda: STEN.KeepAll().mask(x), 2000),
+    "sten.SameFormatSparsifier": often(lambda: STEN.SameFormatSparsifier().mask(x), 2000),
+    "sten.ScalarFractionSparsifier": often(lambda: STEN.ScalarFractionSparsifier(0.5).mask(DENSE.weight)),
+    "sten.RandomFractionSparsifier": plain(lambda: [need(STEN.RandomFractionSparsifier(0.5).mask(x).sum() == 512, "a half") for _ in range(50)]),
+    "sten.SparseTensorWrapper": often(lambda: wrapped().to_dense(), 100),
+    "sten.SparseParameterWrapper": often(lambda: STEN.SparseParameterWrapper(wrapped()).wrapped_tensor.to_dense(), 50),
+    "sten.SparsityBuilder": (half, thinned_by_sten, runs),
+    "sten.register_sparsifier_implementation": registered(STEN.register_sparsifier_implementation, STEN._SPARSIFIERS, STEN.KeepAll),
+    "sten.register_fwd_op_impl": registered(STEN.register_fwd_op_impl, STEN._FORWARD, torch.add, (None,), ((STEN.KeepAll, torch.Tensor),)),
+    "sten.register_bwd_op_impl": registered(STEN.register_bwd_op_impl, STEN._BACKWARD, torch.add, (None,), (None,), (None,)),
+    "sten.set_dispatch_failure": plain(lambda: [STEN.set_dispatch_failure(word) for _ in range(5000) for word in ("raise", "warn")]),
+    "sten.sparsified_op": often(added),
+    "torch_blocksparse.MatMul": often(lambda: BLOCKS.MatMul(LAYOUT, 16, "sdd", trans_b=True)(Q, Q)),
+    "torch_blocksparse.Softmax": often(lambda: BLOCKS.Softmax(LAYOUT, 16)(torch.ones(2, int(LAYOUT.sum()), 16, 16))),
+    "torch_sparse.linear": often(lambda: compat.torch_sparse.linear(torch.eye(64).to_sparse_csr())(x), 5),
+    "torch_sparse.convert_": (held_by_torch, compat.torch_sparse.convert_, runs),
+    "torch_sparse.to_sparse_semi_structured": often(lambda: compat.torch_sparse.to_sparse_semi_structured(NM)(x), 5),
+    "xformers.BlockSparseAttention": often(lambda: compat.xformers.BlockSparseAttention(LAYOUT, 16)(Q, Q, Q), 5),
+    "xformers.scaled_dot_product_attention": often(lambda: compat.xformers.scaled_dot_product_attention(*HEADS, MASK > 0), 5),
 }
 
 CASES = {
@@ -243,6 +351,8 @@ CASES = {
     "Packed, file": file("w.npz", lambda path: sparta.Packed.open(sparta.pack(LARGE, "csr", limit=64).save(path)).arrays(), sparta.Packed.open),
     "Format": plain(lambda: [sparta.Format("bsr(4,4)", (64, 64)) for _ in range(300)]),
     "Schedule": plain(lambda: [sparta.Schedule()["a"].set_format("csr") for _ in range(300)]),
+    "Schedule.parse": often(lambda: str(sparta.Schedule.parse(str(RULES))), 100),
+    "compile, a schedule": file("r.sparta", lambda path: sparta.compile(ONNX, path, schedule=RULES, **QUICK), sparta.load),  # Schedule.again
     "expr": plain(expression),
     "create_schedule": in_place(lambda m: sparta.create_schedule(m)),
     "compact_": in_place(lambda m: sparta.compact_(m, x)),
@@ -261,8 +371,10 @@ CASES = {
     "prune.prepare_pruning": trained(lambda m, optimizer: sparta.prune.prepare_pruning(m, GROWS, optimizer)),
     "prune.ASP": trained(lambda m, optimizer: sparta.prune.ASP.prune_trained_model(m, optimizer)),
     "prune.read": plain(lambda: [sparta.prune.read(GROWS) for _ in range(100)]),
-    "testing": plain(lambda: sparta.testing.profile(DENSE, sparta.testing.block_mask((64, 64), (4, 1), 0.5).float())),
-    "attention": plain(lambda: sparta.attention.BigBird().mask(256)),
+    **ATTENTION,
+    **MASKED_AND_PATTERNS,
+    **TESTING,
+    **{f"compat.{name}": made for name, made in COMPAT.items()},
     **{f"nn.{name}": made for name, made in NN.items()},
     "prune.one_shot": (half, lambda m: sparta.prune.one_shot(m, pattern="4x1:0.5"), runs),
     "torch.compile, default": compiled("rewrite"),
@@ -270,8 +382,12 @@ CASES = {
     **{n: kind(n) for n in ("BitmapTensor", "BsrTensor", "CooTensor", "CscTensor", "CsfTensor", "CsrTensor", "DcsrTensor", "DiaTensor", "EllpackTensor")},
     "NMTensor": kind("NMTensor", 4, 4),
 }
-# An exception, a warning, a result, classes to derive from, words of a loop, numbers, and what the libraries that it is for call: nothing runs in them.
-NOTHING_RUNS = {"Error", "Note", "Expression", "Sparsifier", "SparseTensor", "iter", "nn.OperatorBase", "prune.Config", "prune.trainer_callback", "prune.lightning_callback"}
+# Nothing runs in them: what is raised or warned of, a result, classes to derive from, words of a loop, numbers, and what the libraries that it is for call.
+NOTHING_RUNS = {
+    "Error", "Note", "Expression", "Sparsifier", "SparseTensor", "iter", "attention.Layout", "compat.sten.DispatchError", "masked.Masked", "nn.OperatorBase", "prune.Config",
+    "prune.trainer_callback", "prune.lightning_callback",
+}  # fmt: skip
+
 
 
 def case(name):
@@ -299,10 +415,23 @@ def case(name):
     return f"{stopped} of {ROUNDS} interrupted, {took * 1e3:.0f} ms"
 
 
+def public(module):
+    """What a module says is public, else what it defines: functions and classes by name."""
+    names = getattr(module, "__all__", None) or [n for n, v in vars(module).items() if n[0] != "_" and getattr(v, "__module__", "") == module.__name__]
+    return {name: getattr(module, name) for name in names if callable(getattr(module, name))}
+
+
 def all_of_them():
-    public = {*sparta.__all__, *(f"nn.{name}" for name in sparta.nn.__all__), *(f"prune.{name}" for name in sparta.prune.__all__)}
-    missing = public - set(CASES) - NOTHING_RUNS
+    modules = {name: getattr(sparta, name) for name in sparta._MODULES} | {f"compat.{name}": getattr(sparta.compat, name) for name in sparta.compat.__all__}
+    asked, seen = list(public(sparta)), set(map(id, public(sparta).values()))
+    for where, module in modules.items():
+        for name, value in public(module).items():
+            if id(value) not in seen:  # else another name of the same
+                asked.append(f"{where}.{name}")
+                seen.add(id(value))
+    missing = set(asked) - set(CASES) - NOTHING_RUNS
     need(not missing, f"no case: {sorted(missing)}")
+    return f"{len(asked)} names"
 
 
 tests.check("every public function has a case", all_of_them)
