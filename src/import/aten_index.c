@@ -201,7 +201,8 @@ BUILD(im2col)
         return sp_aten_refuse(b, "a kernel, stride, dilation or padding that is none");
     for (int i = 1; i < 4; i++)
         if (x->rank != 4 || !sp_aten_known(x->meta, i, &size[i]) || size[i] > MOST_PLACES)
-            return sp_aten_refuse(b, "of other than four dims, or of sizes that are not fixed");
+            return sp_aten_refuse(b, "of other than four dims, (N, C, H, W), or of sizes that are not fixed; "
+                                     "x.unsqueeze(0) makes a batch of one image");
     sp_value *y =
         OP(b, Pad, x->v, sp_aten_numbers(b, 8, (int64_t[]){0, 0, pad[0], pad[1], 0, 0, pad[0], pad[1]}),
            sp_aten_number_of(b, b->dtype, 0));
@@ -218,9 +219,16 @@ BUILD(im2col)
 
 /* ------------------------------------------------------------------ writes at places */
 
+static bool has_sums(sp_aten *b)
+{
+    if (b->dtype == SPARTA_BOOL) sp_aten_refuse(b, "it adds bools; cast them to integers before, x.int()");
+    return b->dtype != SPARTA_BOOL;
+}
+
 /* What ScatterND adds or puts: coordinates (.., rank) and what goes there. */
 static sp_value *scattered(sp_aten *b, sp_value *to, sp_value *at, sp_value *from, bool add)
 {
+    if (add && !has_sums(b)) return NULL;
     return OP_WITH(b, ScatterND, SP_ATTRS(SP_STRING("reduction", add ? "add" : "none")), to, at, from);
 }
 
@@ -255,19 +263,22 @@ BUILD(scatter)
     return scattered(b, sp_aten_as(b, "self"), all, from, add);
 }
 
-/* A mask of truths: one value where it is true. */
+/* A mask of truths: one value where it is true, or the same row of them. */
 static sp_value *put_masked(sp_aten *b, const sp_pt2_value *x, const sp_pt2_value *mask,
                             const sp_pt2_value *value)
 {
-    int64_t more[SPARTA_RANK], size = 1;
-    int n = 0;
-    for (int d = mask->rank; d < x->rank; d++) more[n++] = d;
-    if (value->rank > 1 || (value->rank && !(sp_aten_known(value->meta, 0, &size) && size == 1)) ||
-        mask->rank > x->rank || sp_aten_yes(b, "accumulate", false))
-        return sp_aten_refuse(
-            b, "more than one value where a mask is true: how many are read would be known only as it runs");
-    sp_value *where = n ? OP(b, Unsqueeze, mask->v, sp_aten_numbers(b, n, more)) : mask->v;
-    return OP(b, Where, where, sp_aten_as(b, "values"), sp_aten_as(b, "self"));
+    const int rest = x->rank - mask->rank;
+    int64_t more[SPARTA_RANK], size = 0;
+    if (rest < 0 || value->rank > rest + 1 ||
+        (value->rank > rest && !(sp_aten_known(value->meta, 0, &size) && size == 1)))
+        return sp_aten_refuse(b, "more than one value where a mask is true: how many are read would be known "
+                                 "only as it runs; torch.where(mask, values, x) takes values of x's shape");
+    for (int i = 0; i < rest; i++) more[i] = mask->rank + i;
+    sp_value *where = rest ? OP(b, Unsqueeze, mask->v, sp_aten_numbers(b, rest, more)) : mask->v,
+             *from = sp_aten_as(b, "values");
+    if (sp_aten_yes(b, "accumulate", false))
+        from = has_sums(b) ? OP(b, Add, sp_aten_as(b, "self"), from) : NULL;
+    return OP(b, Where, where, from, sp_aten_as(b, "self"));
 }
 
 /* The shape of x[indices], into which the values repeat. */

@@ -173,7 +173,8 @@ static bool over(sp_aten *b, const sp_pt2_value *x, windows *w)
     const char *digit = strpbrk(b->row->overload, "123");
     *w = (windows){.n = x->rank - 2};
     if (w->n < 1 || w->n > 3 || (digit && *digit - '0' != w->n)) {
-        sp_aten_refuse(b, "an input of %d dims; batch and channels come first", x->rank);
+        sp_aten_refuse(b, "an input of %d dims; batch and channels come first (of one image: x.unsqueeze(0))",
+                       x->rank);
         return false;
     }
     return true;

@@ -609,6 +609,11 @@ def refusals():
     torch.export.save(torch.export.load(path).run_decompositions(), path)
     error = refused(sparta.Error, "leave that part out of the module (docs", sparta.compile, path)
     refused(sparta.Error, "export module.eval()", sparta.compile, save("drops", nn.Dropout(0.5).train(), (X,)))
+    places, image = torch.tensor([[0, 1, 0, 2]]), torch.randn(3, 8, 8)
+    for words, function in (("it adds bools", lambda x: (x[0] > 0).scatter_add(0, places, x[0, :1] > 0)), ("it adds bools", lambda x: (x > 0).index_put((x > 1,), x[0, 0, 0] > 0, accumulate=True)),
+                            ("x.unsqueeze(0)", lambda x: F.unfold(image + x.sum(), 3)), ("x.unsqueeze(0)", lambda x: F.adaptive_avg_pool2d(image + x.sum(), 2)),
+                            ("torch.where(mask", lambda x: x.index_put((x > 9,), x[0, 0, :2]))):
+        need(refused(sparta.Error, words, sparta.compile, save("said", Of(function), (X,))).status == "E_UNSUPPORTED", words)
     refused(sparta.Error, "as an index", sparta.compile, save("mask", Of(lambda x: torch.relu(x)[x[:, 0, 0] > -9].sum()), (X,)))
 
 
