@@ -9,12 +9,14 @@
 
 /* ------------------------------------------------------------------ pieces */
 
-/* v without its zero point, as f32; a zero point of several is one of each along `axis`. */
+/* v without its zero point, as f32; a zero point of several is one of each along `axis`, one of several dims repeats as its dims do. */
 static sp_value *centred(sp_parts *p, sp_value *v, sp_value *zero, int64_t axis)
 {
     if (!zero) return sp_part_cast(p, v, SPARTA_F32);
+    if (zero->typed && zero->dims.rank > 1)
+        return PART(p, Sub, sp_part_cast(p, v, SPARTA_F32), sp_part_cast(p, zero, SPARTA_F32));
     int64_t n = 1;
-    if (zero->typed && zero->dims.rank && (zero->dims.rank > 1 || !sp_expr_is_const(zero->dims.dim[0], &n)))
+    if (zero->typed && zero->dims.rank && !sp_expr_is_const(zero->dims.dim[0], &n))
         return sp_part_refuse(p, "how many numbers its zero point has is not fixed");
     if (n != 1)
         return PART_WITH(p, DequantizeLinear, SP_ATTRS(SP_INT("axis", axis)), v, sp_part_filled(p, n, 1),

@@ -117,6 +117,7 @@ def integers():
         for zero in ({}, {"az": np.uint8(7)}, {"az": np.uint8(7), "bz": kind(3)}, {"az": np.array([9], np.uint8), "bz": np.array([3], kind)}, {"az": np.uint8(200), "bz": whole(kind, 6)}):
             one("MatMulInteger", [("a", U8, [2, "n", 16])], [("y", I32, None)], {"b": w, **zero}, domain="")
     one("MatMulInteger", [("a", U8, [4, 8]), ("b", U8, [8, 3]), ("az", U8, [1]), ("bz", U8, [])], [("y", I32, None)], domain="")
+    one("MatMulInteger", [("a", U8, [2, "n", 16])], [("y", I32, None)], {"b": whole(np.int8, 2, 16, 3), "az": np.uint8(7), "bz": whole(np.int8, 2, 1, 3)}, domain="")
     kernel = whole(np.uint8, 5, 3, 3, 3)
     for zero in ({}, {"xz": np.uint8(130)}, {"xz": np.uint8(130), "wz": np.uint8(120)}):
         one("ConvInteger", [("x", U8, ["n", 3, 8, 9])], [("y", I32, None)], {"w": kernel, **zero}, domain="", pads=[1, 0, 1, 2], strides=[2, 1])
