@@ -26,7 +26,8 @@ static sparta_status scatter(sparta_ctx *cx, const sp_op_args *args)
 {
     const sparta_tensor *indices = &args->in[1], *updates = &args->in[2], *out = &args->out[0];
     const char *reduction = sp_attr_string(args->attrs, "reduction", "none");
-    const bool plain = !strcmp(reduction, "none");
+    const bool plain = !strcmp(reduction, "none"),
+               sums = !strcmp(reduction, "add") && out->dtype == SPARTA_F32; /* as bags of embeddings are */
     int64_t *offset, n = 1;
     size_t bytes;
     SP_TRY(sp_builtin_tuples(cx, "ScatterND", out, indices, 0, &offset, &bytes));
@@ -38,6 +39,10 @@ static sparta_status scatter(sparta_ctx *cx, const sp_op_args *args)
         char *to = (char *)out->data + offset[i];
         if (plain) {
             sp_move(to, from, bytes);
+            continue;
+        }
+        if (sums) {
+            for (int64_t k = 0; k < each; k++) ((float *)to)[k] += ((const float *)from)[k];
             continue;
         }
         const sparta_tensor a = sparta_tensor_view(out->dtype, 1, &each, (void *)from),
