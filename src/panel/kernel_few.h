@@ -12,7 +12,7 @@
  *
  *     bitmap    [inputs/16][NT tokens][16 inputs]          strips, csr    [inputs][NT tokens]
  *
- * Long sums of strips are taken in runs, as in kernel linear. Sums go to y as they are; bias and epilogue follow when all of a tile are there.
+ * Long sums are taken in runs, as in kernel linear, but for csr of one token, whose row has 8 sums. Sums go to y as they are; bias and epilogue follow when all of a tile are there.
  *
  * Parameters, constants in a compiled kernel and fields of the arguments in the portable one: FORM, TOKENS (as many as
  * are expected; others work, too), and those of epilogue.h.
@@ -22,8 +22,9 @@
 #define TOKENS (a->tokens)
 #endif
 
-#define WIDEST  (LANES == 16 ? SP_FEW_TOKENS : 4)
-#define FEW_RUN (FORM == SP_FEW_DENSE ? 256 : 64) /* blocks */
+#define WIDEST   (LANES == 16 ? SP_FEW_TOKENS : 4)
+#define FEW_RUN  256 /* blocks of strips, weights of a row of csr */
+#define BITS_RUN 64  /* steps */
 /* Ask for what a stream will need about a microsecond from now; past the end of an array that does nothing. */
 #define AHEAD_OF(p) __builtin_prefetch((const char *)(p) + 1024)
 
@@ -132,6 +133,16 @@ INLINE float total(vec v)
 #endif
 }
 
+/* A run has ended: its sums go to those of the runs before, and begin again. */
+INLINE void bits_ran(vec (*acc)[16], vec (*sum)[16], const int NR, const int NT)
+{
+    UNROLL for (int t = 0; t < NT; t++) UNROLL for (int r = 0; r < NR; r++)
+    {
+        sum[r][t] += acc[r][t];
+        acc[r][t] = splat(0.f);
+    }
+}
+
 /* Sums of NR rows, `apart` rows from one to the next. */
 INLINE void few_bits(const struct sp_few_args *a, const float *x, long row, long apart, float *y, long tokens,
                      const int NR, const int NT, const int careful)
@@ -140,14 +151,15 @@ INLINE void few_bits(const struct sp_few_args *a, const float *x, long row, long
     const unsigned char *bits[4];
     const float *w[4];
     unsigned m[4];
-    vec acc[4][16];
+    vec acc[4][16], sum[4][16];
     UNROLL for (int r = 0; r < NR; r++)
     {
         bits[r] = (const unsigned char *)a->crd + (row + r * apart) * bytes;
         w[r] = a->w + a->pos[row + r * apart];
-        UNROLL for (int t = 0; t < NT; t++) acc[r][t] = splat(0.f);
+        UNROLL for (int t = 0; t < NT; t++) acc[r][t] = sum[r][t] = splat(0.f);
     }
     for (long i = 0; i < words; i++, x += 16 * NT) {
+        if (i && i % BITS_RUN == 0) bits_ran(acc, sum, NR, NT);
         UNROLL for (int r = 0; r < NR; r++)
         {
             AHEAD_OF(w[r]);
@@ -161,7 +173,7 @@ INLINE void few_bits(const struct sp_few_args *a, const float *x, long row, long
         bits_step(acc, w, m, x, NR, NT, careful);
     }
     UNROLL for (int t = 0; t < NT; t++) UNROLL for (int r = 0; r < NR; r++) if (t < tokens)
-        y[t * a->n + r * apart] = total(acc[r][t]);
+        y[t * a->n + r * apart] = total(sum[r][t] + acc[r][t]);
 }
 
 INLINE void few_bitmap(const struct sp_few_args *a, const float *x, float *y, long tokens, const int NT)
@@ -317,21 +329,29 @@ INLINE void few_rows(const struct sp_few_args *a, const float *x, long row, long
     }
 }
 
-/* Several tokens, which are the lanes: one row. */
-INLINE void few_row(const struct sp_few_args *a, const float *x, long row, float *y, long tokens,
-                    const int NT)
+/* The sum of weights [i, end) of a row. */
+INLINE vec row_run(const struct sp_few_args *a, const float *x, long i, long end, const int NT)
 {
     const unsigned short *crd = (const unsigned short *)a->crd;
     const float *w = a->w;
-    const long end = a->pos[row + 1];
     vec s[4] = {splat(0.f), splat(0.f), splat(0.f), splat(0.f)};
-    long i = a->pos[row];
     for (; i + 4 <= end; i += 4)
         UNROLL for (int u = 0; u < 4; u++) s[u] +=
             splat(w[i + u]) * *(const vec_anywhere *)(x + (long)crd[i + u] * NT);
     for (; i < end; i++) s[0] += splat(w[i]) * *(const vec_anywhere *)(x + (long)crd[i] * NT);
-    s[0] = (s[0] + s[1]) + (s[2] + s[3]);
-    UNROLL for (int t = 0; t < NT; t++) if (t < tokens) y[t * a->n] = s[0][t];
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+/* Several tokens, which are the lanes: one row. */
+INLINE void few_row(const struct sp_few_args *a, const float *x, long row, float *y, long tokens,
+                    const int NT)
+{
+    const long end = a->pos[row + 1];
+    long i = a->pos[row];
+    vec sum = splat(0.f);
+    for (; i + FEW_RUN < end; i += FEW_RUN) sum += row_run(a, x, i, i + FEW_RUN, NT);
+    sum += row_run(a, x, i, end, NT);
+    UNROLL for (int t = 0; t < NT; t++) if (t < tokens) y[t * a->n] = sum[t];
 }
 
 INLINE void few_csr(const struct sp_few_args *a, const float *x, float *y, long tokens, const int NT)

@@ -183,6 +183,16 @@ static void products_are_as_exact_as_a_plain_one(void **state)
                 }
 }
 
+/* Many inputs, where a chain of the sums of short runs is longer than the runs. */
+static void long_sums(void **state)
+{
+    (void)state;
+    static const int64_t tokens[] = {1, 5, 25};
+    for (size_t t = 0; t < SP_COUNT(tokens); t++)
+        for (int density = 50; density <= 100; density += 50)
+            try_layer(&(layer){MEANS, 48, 8192, tokens[t], density}, "csr");
+}
+
 /* Last: a product that nobody tried is a hole in this file. */
 static void every_product_was_tried(void **state)
 {
@@ -200,6 +210,7 @@ static void every_product_was_tried(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_as_exact_as_a_plain_one),
+                                       cmocka_unit_test(long_sums),
                                        cmocka_unit_test(every_product_was_tried)};
     return cmocka_run_group_tests(tests, kernels_begin, kernels_end);
 }
