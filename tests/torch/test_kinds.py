@@ -319,12 +319,22 @@ def written_in_place():
         c.add_(1)
         return c * 2 + x
 
+    def views(x):
+        return x[1:3], x.t()
+
     for mode in ("engine", "rewrite"):
         for name in ("negative", "negative view", "negative, turned"):
             torch._dynamo.reset()
             ours, theirs = RIGHT[name](X), RIGHT[name](X)
             got, want = torch.compile(add, backend="sparta", options={"mode": mode})(ours, X), add(theirs, X)
             need(torch.equal(got, want) and torch.equal(ours, theirs), f"{mode}, {name}")
+            torch._dynamo.reset()
+            ours, theirs = RIGHT[name](X), RIGHT[name](X)
+            for run, x in ((torch.compile(views, backend="sparta", options={"mode": mode}), ours), (views, theirs)):
+                some, whole = run(x)
+                whole.t().add_(1)
+                some.mul_(2)
+            need(torch.equal(ours, theirs), f"{mode}, {name}: what is written to a view that came back")
     torch._dynamo.reset()
     x = X.to(torch.complex64).requires_grad_()
     of = lambda run: torch.autograd.grad(run(x.conj().imag, X).sum(), x)[0]

@@ -87,9 +87,29 @@ def backend(gm: torch.fx.GraphModule, example_inputs: Any, *, options: dict[str,
     # Packages read parameters as they are, and know them by their memory.
     kept = torch.nn.Parameter if mode == "engine" else ()
     negative = {i for i, x in enumerate(example_inputs) if isinstance(x, torch.Tensor) and x.is_neg() and not isinstance(x, kept)}
+    if negative and _given_back(gm, negative):
+        return _by_torch(gm, mode)
     graph = made(_all_plainly(example_inputs, negative))
     if negative:
         graph.run = _of_negative(graph.run, negative)
+    return graph
+
+
+def _given_back(gm: torch.fx.GraphModule, negative: set[int]) -> bool:
+    """Is an answer a view of one of these inputs? Of a copy it would be another's."""
+    from .check import results
+    from .writes import memory, of
+
+    given = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    mine = set().union(*(memory(of(given[i])) for i in negative))
+    return any(isinstance(n, torch.fx.Node) and memory(of(n)) & mine for n in results(gm))
+
+
+def _by_torch(gm: torch.fx.GraphModule, mode: str) -> Graph:
+    why = "an answer is a view of an input with the negative bit"
+    tell(f"{why}; torch runs this graph")
+    graph = Graph(mode, why)
+    graph.run = gm.forward
     return graph
 
 
