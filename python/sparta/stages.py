@@ -93,7 +93,8 @@ def _everywhere(model, found, what) -> dict[str, Any]:
             raise ValueError(f"sparsify_: no layer has {_layers.ZEROS:.0%} of zeros in its weight; say which pattern, e.g. '4x1:0.9'")
         return plan
     pattern = Pattern.parse(what)
-    tables = {id(m.weight) for m in found.values() if isinstance(m, nn.Embedding)}
+    # Of all modules: an embedding of a model's own class, which scales what it looks up, has no masked form.
+    tables = {id(m._parameters["weight"]) for m in model.modules() if isinstance(m, nn.Embedding)}
     plan = {name: pattern for name, m in found.items() if id(m._parameters.get("weight")) not in tables and pattern.fits(_shape(m))}
     if not plan:
         raise ValueError(f"sparsify_: the model has no nn.Linear or nn.Conv2d into which a block of '{pattern}' fits")

@@ -120,6 +120,13 @@ def bad_sparsify():
         refused(TypeError, "Module", function, 3)
 
 
+class Scaled(nn.Embedding):
+    """As Gemma and BART have it."""
+
+    def forward(self, ids):
+        return 4 * super().forward(ids)
+
+
 class Tied(nn.Module):
     def __init__(self):
         super().__init__()
@@ -146,6 +153,11 @@ def tied():
     )
     need("'table'" in next(r for r in sparta.report(model) if r["name"] == "head")["reason"], "the reason names it")
     same(model(ids), want, "tied")
+    scaled = Tied()
+    scaled.table.__class__ = Scaled
+    sparta.sparsify_(scaled, "4x1:0.5")
+    need(type(scaled.table) is Scaled and type(scaled.head) is nn.Linear and isinstance(scaled.inner, Masked), "a table of a class of its own")
+    refused(TypeError, "no masked form", sparta.sparsify_, scaled, {"head": "4x1:0.5"})
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
     model.append(model[0])
     sparta.build_(sparta.sparsify_(model, "4x1:0.5"))
