@@ -257,7 +257,7 @@ def _row(name: str, module: Any, shared: set[int]) -> dict[str, Any]:
     asked = module.__dict__.get("pattern")
     plain = "dense" if mask is None else f"{block[0]}x{block[1]}"
     kind = None if packed or measured else _left.of_layer(module, shared)
-    left = left_reason(kind) if kind and (kind != "TIED" or mask is None) else None
+    left = left_reason(kind) if kind and (mask is None or kind == "EMBEDDING") else None
     return {
         "name": name,
         "op": _OPS.get(type(module).__name__.removeprefix("Masked"), "Linear"),
@@ -312,6 +312,8 @@ def _reason(module, few, packed, measured) -> str:
         return few
     if getattr(module, "reason", ""):
         return module.reason
+    if isinstance(module, nn.Conv2d):
+        return "pruned: build_ leaves convolutions dense; sparta.nn.SparseConv2d runs them in blocks"
     return (
         "training form: build_ makes it run sparse where that is faster"
         if isinstance(module, Masked)

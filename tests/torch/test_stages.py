@@ -998,6 +998,8 @@ def left():
     matrices = {id(p) for p in model.parameters() if sum(s > 1 for s in p.shape) >= 2}
     reported = {id(model.get_parameter(name if name in dict(model.named_parameters()) else name + ".weight")) for name in rows}
     need(matrices <= reported, "one has no row")
+    row = next(r for r in sparta.report(sparta.sparsify_(Everything(), {"conv": "4x1:0.5"})) if r["name"] == "conv")
+    need(abs(row["density"] - 0.5) < 0.05 and row["left"] is None and row["reason"].startswith("pruned: build_ leaves convolutions dense"), row)
     model.experts.gate_up_proj.data[:2] = 0
     density = {row["name"]: row for row in sparta.report(model)}["experts.gate_up_proj"]["density"]
     need(abs(density - 0.5) < 0.01, density)
