@@ -258,7 +258,7 @@ static sparta_status fill_effects(sparta_report *r, const sp_obeyed *o)
                             .clause = e->clause,
                             .text = keep(r, e->text),
                             .glob = keep(r, e->glob),
-                            .tensor = keep(r, e->tensor),
+                            .tensor = keep(r, e->known ? e->known : e->tensor),
                             .layer = keep(r, e->layer),
                             .n = e->n,
                             .k = e->k,

@@ -38,6 +38,7 @@ typedef struct sp_effect {
     sp_schedule_at at;
     const char *clause, *text;         /* "sparsify", "magnitude(...)" */
     const char *glob, *tensor, *layer; /* the rule's glob; the weight; the first product that uses it */
+    const char *known;                 /* the weight as people know it; NULL: as `tensor` */
     int64_t n, k;
     double before, after; /* density */
     char pattern[24];     /* found afterwards */

@@ -401,7 +401,7 @@ static sparta_status pin_implement(const job *j, const sp_schedule_clause *c, sp
 
 /* ------------------------------------------------------------------ one weight */
 
-static void describe(const job *j, sp_clause_kind kind, const sp_pattern *before, sp_effect *e)
+static sparta_status describe(const job *j, sp_clause_kind kind, const sp_pattern *before, sp_effect *e)
 {
     const sp_schedule_clause *c = clause(j, kind);
     const sparta_tensor w = seen(j);
@@ -410,11 +410,13 @@ static void describe(const job *j, sp_clause_kind kind, const sp_pattern *before
                      .text = c->text,
                      .glob = j->m->rule[kind]->glob,
                      .tensor = j->name,
+                     .known = sp_schedule_known_as(j->g->arena, j->m->value, j->m->node),
                      .layer = j->m->node->name,
                      .n = w.dim[0],
                      .k = w.dim[1],
                      .point = "",
                      .before = before->density};
+    return e->known ? SPARTA_OK : sp_ctx_status(j->cx);
 }
 
 static sparta_status obey_one(const job *j, sp_obeyed *out)
@@ -429,7 +431,7 @@ static sparta_status obey_one(const job *j, sp_obeyed *out)
     for (int kind = 0; kind < SP_CLAUSES; kind++) {
         if (!j->m->rule[kind]) continue;
         sp_effect *e = &out->effect[out->n];
-        describe(j, (sp_clause_kind)kind, kind == SP_CLAUSE_SPARSIFY ? &before : &after, e);
+        SP_TRY(describe(j, (sp_clause_kind)kind, kind == SP_CLAUSE_SPARSIFY ? &before : &after, e));
         e->after = after.density;
         e->digest = digest;
         snprintf(e->pattern, sizeof e->pattern, "%s", after.name);

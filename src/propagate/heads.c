@@ -9,8 +9,8 @@
  *         Softmax --> MatMul --> Transpose --> Reshape --> * [1, 1, h*d]
  *         b*h s t     b*h s d    s b*h d       s b h*d
  *
- * An attention is named by words of a path. They are looked for in the name of its node, in that of its output, and (for exporters
- * that number their nodes) in those of the weights that its scores come from. */
+ * An attention is named by words of a path. They are looked for in the name of its node and of its module, in that of its output, and (for
+ * exporters that number their nodes) in those of the weights that its scores come from. */
 #include "propagate/request.h"
 #include <string.h>
 
@@ -94,13 +94,14 @@ static const char *layer_of(const sp_node *n)
     return layer_before(n->in[0], &looks, &reached);
 }
 
-/* By the node's name, that of its output, or that of the layer before it. */
+/* By the node's name, its module's, that of its output, or that of the layer before it. */
 static int likeness(const char *path, const sp_node *n, int *of)
 {
-    const char *layer = layer_of(n);
-    const int by_node = tokens_in(path, n->name, of), by_value = tokens_in(path, n->out[0]->name, of),
-              by_layer = layer ? tokens_in(path, layer, of) : 0;
-    return SP_MAX(SP_MAX(by_node, by_value), by_layer);
+    const char *const name[] = {n->name, n->module, n->out[0]->name, layer_of(n)};
+    int best = 0;
+    for (size_t i = 0; i < SP_COUNT(name); i++)
+        best = SP_MAX(best, tokens_in(path, name[i] ? name[i] : "", of));
+    return best;
 }
 
 static sparta_status no_attention(const sp_wish *w, const char *path)

@@ -3,11 +3,13 @@
  *     encoder.2.heads=3,5          heads 3 and 5 of the attention that has "encoder" and "2" in its path, in this order: what they
  *                                  give is multiplied by zero (heads.c)
  *     layer1.0.conv1.weight=4-7    output channels 4 to 7 of that weight (or of all that a glob names) are set to zero;
- *                                  a bias stays, which makes those channels constants
+ *                                  a bias stays, which makes those channels constants; of a weight that an exporter numbered
+ *                                  (val_50) the module says the name
  *
  * A path is cut at '.' and '/'; indices count from 0. What does not fit is E_USAGE, and says what would.
  */
 #include "propagate/request.h"
+#include "schedule/schedule.h"
 #include <string.h>
 
 /* ------------------------------------------------------------------ "3,5,8-11" */
@@ -127,35 +129,59 @@ static bool is_weight(const sp_value *v)
     return v->constant && v->constant->data && v->constant->rank >= 2 && sp_dtype_is_float(v->dtype);
 }
 
-static sparta_status no_weight(const sp_wish *w, bool other)
+/* Of each value, by its number: what people call it, by the module of a product that reads it where its own name says nothing. */
+static sparta_status known_names(const sp_wish *w, const char ***out)
+{
+    const sp_graph *g = w->g;
+    const char **name = sp_arena_array(w->arena, (size_t)SP_MAX(g->n_values, 1), sizeof *name);
+    SP_NEED(g->cx, name);
+    for (int i = 0; i < g->n_values; i++) name[g->value[i]->id] = sp_initialiser_name(g->value[i]);
+    for (int i = g->n_nodes; i-- > 0;) { /* the first one has it */
+        bool turned;
+        const sp_value *v = sp_schedule_weight_of(g->node[i], &turned);
+        if (!v) continue;
+        name[v->id] = sp_schedule_known_as(w->arena, v, g->node[i]);
+        SP_NEED(g->cx, name[v->id]);
+    }
+    *out = name;
+    return SPARTA_OK;
+}
+
+static sparta_status no_weight(const sp_wish *w, const char *const *known, bool other)
 {
     const char **names = sp_arena_array(w->g->arena, (size_t)SP_MAX(w->g->n_values, 1), sizeof *names);
     int n = 0;
     SP_NEED(w->g->cx, names);
     for (int i = 0; i < w->g->n_values; i++)
-        if (is_weight(w->g->value[i])) names[n++] = sp_initialiser_name(w->g->value[i]);
+        if (is_weight(w->g->value[i])) names[n++] = known[w->g->value[i]->id];
     char hint[SP_HINT];
     if (other)
         return sp_fail(w->g->cx, SPARTA_E_USAGE,
                        "options.remove %.200s: '%.200s' is no weight of a product, and has no output "
                        "channels; name a weight",
                        w->text, w->left);
-    return sp_fail(w->g->cx, SPARTA_E_USAGE, "options.remove %.200s: the model has no weight '%.200s'%s",
-                   w->text, w->left,
-                   sp_did_you_mean(w->left, names, n,
-                                   "; name one (`sparta_model_report` lists them), or PATH.heads=INDICES",
-                                   hint));
+    return sp_fail(
+        w->g->cx, SPARTA_E_USAGE, "options.remove %.200s: the model has no weight '%.200s'%s", w->text,
+        w->left,
+        sp_did_you_mean(
+            w->left, names, n,
+            "; name one, LAYER.weight of a layer that `sparta_model_report` lists, or PATH.heads=INDICES",
+            hint));
 }
 
 static sparta_status remove_channels(const sp_wish *w)
 {
     bool some = false, other = false;
+    const char **known;
     sp_users u;
+    SP_TRY(known_names(w, &known));
     SP_TRY(sp_graph_users(w->g, w->arena, &u));
     for (int i = 0; i < w->g->n_values; i++) {
         sp_value *v = w->g->value[i];
         int axis;
-        if (!v->constant || (!sp_glob(w->left, sp_initialiser_name(v)) && !sp_glob(w->left, v->name)))
+        if (!v->constant) continue;
+        if (!sp_glob(w->left, sp_initialiser_name(v)) && !sp_glob(w->left, v->name) &&
+            !sp_glob(w->left, known[v->id]))
             continue;
         SP_TRY(find_axis(w, &u, v, &axis));
         if (axis == -2)
@@ -168,7 +194,7 @@ static sparta_status remove_channels(const sp_wish *w)
         SP_TRY(clear_channels(w, v, axis));
         some = true;
     }
-    return some ? SPARTA_OK : no_weight(w, other);
+    return some ? SPARTA_OK : no_weight(w, known, other);
 }
 
 /* ------------------------------------------------------------------ both */

@@ -283,15 +283,6 @@ static sparta_status check_keep(const job *j)
     return SPARTA_OK;
 }
 
-/* As people know it: an exporter that transposes a weight calls it val_50, and its module says more. */
-static const char *known_as(job *j, const sp_schedule_match *m)
-{
-    const char *own = sp_initialiser_name(m->value);
-    return strpbrk(own, "./") || !m->node->module
-               ? own
-               : sp_arena_printf(j->g->arena, "%s.weight", m->node->module);
-}
-
 static sparta_status list(job *j)
 {
     j->out.row = sp_arena_array(j->g->arena, (size_t)j->n + 1, sizeof *j->out.row);
@@ -299,8 +290,11 @@ static sparta_status list(job *j)
     for (int i = 0; i < j->n; i++) {
         sp_prune_row *row = &j->out.row[i];
         const sp_schedule_match *m = &j->match[i];
-        *row = (sp_prune_row){
-            .weight = known_as(j, m), .layer = m->node->name, .density = 1, .norm_kept = 1, .error = NAN};
+        *row = (sp_prune_row){.weight = sp_schedule_known_as(j->g->arena, m->value, m->node),
+                              .layer = m->node->name,
+                              .density = 1,
+                              .norm_kept = 1,
+                              .error = NAN};
         SP_NEED(j->cx, row->weight);
         shape_of(m, &row->n, &row->k);
         row->why = kept(j, m)                                          ? "kept, as asked for"

@@ -174,14 +174,28 @@ sparta_status sp_schedule_say(const sparta_schedule *s, const char *name, const 
     return SPARTA_OK;
 }
 
+const char *sp_schedule_known_as(sp_arena *arena, const sp_value *w, const sp_node *user)
+{
+    const char *own = sp_initialiser_name(w);
+    return strpbrk(own, "./") || !user->module ? own : sp_arena_printf(arena, "%s.weight", user->module);
+}
+
+/* "mha.out_proj.weight" is that parameter, also where the product that reads it is of module "mha". */
+static bool is_parameter(const char *name)
+{
+    static const char tail[] = ".weight";
+    const size_t n = strlen(name), end = strlen(tail);
+    return n > end && !strcmp(name + n - end, tail);
+}
+
 bool sp_schedule_is_called(const char *glob, const sp_value *w, const sp_node *user)
 {
     char parameter[PATH];
-    if (sp_glob(glob, w->name) || sp_glob(glob, sp_initialiser_name(w)) || sp_glob(glob, user->name))
-        return true;
-    if (!user->module) return false;
+    const char *own = sp_initialiser_name(w);
+    if (sp_glob(glob, w->name) || sp_glob(glob, own) || sp_glob(glob, user->name)) return true;
+    if (!user->module || sp_glob(glob, user->module)) return user->module != NULL;
     const int n = snprintf(parameter, sizeof parameter, "%s.weight", user->module);
-    return sp_glob(glob, user->module) || (n < (int)sizeof parameter && sp_glob(glob, parameter));
+    return !is_parameter(own) && n < (int)sizeof parameter && sp_glob(glob, parameter);
 }
 
 bool sp_schedule_names_weight(const sparta_schedule_rule *rule, const sp_value *w, const sp_node *user)

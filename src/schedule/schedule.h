@@ -153,8 +153,10 @@ sparta_status sp_schedule_path(const sparta_schedule *s, sp_arena *arena, const 
 
 /* The weight of a product, and whether it lies as (k, n); NULL: the node has none. */
 sp_value *sp_schedule_weight_of(const sp_node *n, bool *turned);
-/* Does the glob name this weight of that node: by its own name or its initialiser's, by the node's, by PyTorch's module or as the parameter of
- * it ("lm_head", "lm_head.weight")? */
+/* A weight as people know it: an exporter that transposes one calls it val_50, and its module says "lm_head.weight". NULL: no memory. */
+const char *sp_schedule_known_as(sp_arena *arena, const sp_value *weight, const sp_node *user);
+/* Does the glob name this weight of that node: by its own name or its initialiser's, by the node's, by PyTorch's module, or as the parameter of
+ * it ("lm_head", "lm_head.weight") unless it is another parameter by its own name? */
 bool sp_schedule_is_called(const char *glob, const sp_value *weight, const sp_node *user);
 
 typedef struct sp_schedule_match { /* a weight that some rule names */

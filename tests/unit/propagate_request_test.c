@@ -79,6 +79,33 @@ static void test_heads(void **state)
     }
 }
 
+/* By the modules of the nodes, where exporters number everything: what inspect calls a layer is taken. */
+static void test_modules(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *request;
+        int masks; /* -1: refused */
+    } cases[] = {{"bert.0.heads=1", 1}, {"bert.1.heads=1", 1},  {"bert.heads=0-1", 2},
+                 {"fc.weight=1", 0},    {"bert.2.heads=1", -1}, {"fc=1", -1}};
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_graph *g = parse(MODEL);
+        int softmax = 0;
+        for (int k = 0; k < g->n_nodes; k++) {
+            g->node[k]->name = "";
+            if (g->node[k]->op == SP_OP_Softmax)
+                g->node[k]->module = softmax++ ? "bert.1.self" : "bert.0.self";
+        }
+        g->node[0]->module = "fc";
+        if (cases[i].masks < 0)
+            fails(SPARTA_E_USAGE, sp_propagate_remove(g, cases[i].request));
+        else
+            ok(sp_propagate_remove(g, cases[i].request));
+        assert_int_equal(masks(g), SP_MAX(cases[i].masks, 0));
+        sp_graph_free(g);
+    }
+}
+
 static float data[12] = {.1f, .2f, -.3f, .4f, .5f, -.6f, .7f, .8f, .9f, 1, -1.1f, 1.2f};
 
 /* The channels of a weight, whichever way it lies and whatever product it is for. */
@@ -374,6 +401,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_heads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_modules, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_channels, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ways_to_write_heads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_symbolic_batch, set_up, tear_down),

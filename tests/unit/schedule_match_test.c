@@ -144,9 +144,29 @@ static void conflicts(void **state)
             "s:1:1: 'tied.weight' is used as it is by '/first' and transposed by '/second'; leave it out");
 }
 
+/* A weight that an exporter numbered is its module's; one with a parameter's name is that parameter, wherever it is used. */
+static void by_module(void **state)
+{
+    (void)state;
+    sp_arena *arena = sp_arena_create(cx);
+    sp_node product = {.name = "", .module = "mha"};
+    const sp_value *tied = sp_graph_find(g, "tied"), *plain = sp_graph_find(g, "b");
+    assert_true(sp_schedule_is_called("mha.weight", plain, &product));
+    assert_true(sp_schedule_is_called("mha", plain, &product));
+    assert_false(sp_schedule_is_called("mha.weight", tied, &product));
+    assert_true(sp_schedule_is_called("mha", tied, &product));
+    assert_true(sp_schedule_is_called("tied.weight", tied, &product));
+    assert_string_equal(sp_schedule_known_as(arena, plain, &product), "mha.weight");
+    assert_string_equal(sp_schedule_known_as(arena, tied, &product), "tied.weight");
+    product.module = NULL;
+    assert_false(sp_schedule_is_called("mha", plain, &product));
+    assert_string_equal(sp_schedule_known_as(arena, plain, &product), "b");
+    sp_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(by_name), cmocka_unit_test(nothing),
-                                       cmocka_unit_test(conflicts)};
+                                       cmocka_unit_test(conflicts), cmocka_unit_test(by_module)};
     return cmocka_run_group_tests(tests, enter, leave);
 }
