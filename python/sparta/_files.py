@@ -12,7 +12,7 @@ from typing import Any
 
 from ._library import Context, Path, lib, new, string, types
 from ._report import Report
-from .package import Package, _file, _globs, _is_module, _named, _options, inspect, save_arrays
+from .package import Package, _called, _file, _globs, _is_module, _named, _options, inspect, save_arrays
 
 _PRUNED = {name: name for name in ("name", "shape", "density", "norm_kept", "error", "left")}
 
@@ -77,6 +77,7 @@ def prune(
         if data is not None and not isinstance(data, (str, bytes, os.PathLike)):
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sparta-"))
             data = save_arrays(os.path.join(folder, "data.npz"), _by_name(data, "prune: data"))
+            stack.enter_context(_called(data, "data"))
         o = new("sparta_prune_options", pattern=pattern, method=method, threads=threads)
         o.data, o.keep = data, _globs(keep, "keep")
         if progress:

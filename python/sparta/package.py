@@ -49,6 +49,16 @@ _COUNT = {
 
 
 @contextlib.contextmanager
+def _called(path, name):
+    """Messages name what the user gave, not the file that it went through."""
+    try:
+        yield
+    except Error as error:
+        error.args = (str(error).replace(path, name),)
+        raise
+
+
+@contextlib.contextmanager
 def _options(context, where, masks=None, schedule=None, dims=None, remove=(), progress=None, external=None, **more):
     """sparta_compile_options of keyword arguments; a name that the header does not have, or that does not count here, is a TypeError. What it makes
     lives within."""
@@ -65,6 +75,7 @@ def _options(context, where, masks=None, schedule=None, dims=None, remove=(), pr
 
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sparta-"))
             masks = save_arrays(os.path.join(folder, "masks.npz"), masks)
+            stack.enter_context(_called(masks, "masks"))
         for name, kind in ("tokens", int), ("target", str):
             if name in more:
                 more[name] = _joined(more[name], kind)

@@ -89,6 +89,22 @@ def taken(t):
             need(False, "None was taken for a path")
 
 
+def own_words(t):
+    """What is given as arrays goes through a file, which no message names."""
+    wrong = {"fc1.weight": np.ones((3, 3), np.float32)}
+    calls = {
+        "data": lambda: door.prune("m.onnx", "p.onnx", "2:4", method="wanda", data={"x": np.ones((2, 64))}),
+        "masks": lambda: door.compile("m.onnx", no_measure=1, masks=wrong),
+    }
+    for what, call in calls.items():
+        try:
+            call()
+        except door.Error as error:
+            need(tempfile.gettempdir() not in str(error) and ".npz" not in str(error), error)
+        else:
+            need(False, f"{what} was taken")
+
+
 def main():
     t = Tests()
     with tempfile.TemporaryDirectory() as folder:
@@ -98,6 +114,7 @@ def main():
         for call, names in DOORS.items():
             t.check(call, refused, t, call, names)
         t.check("taken", taken, t)
+        t.check("own words", own_words, t)
         os.chdir("/")
     return t.finish()
 
