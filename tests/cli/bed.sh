@@ -1,5 +1,5 @@
 # The bed of the program's tests. Each tests/cli/<what>.sh starts with  . "$(dirname "$0")/bed.sh"  and ends with  finish ; it is run as
-# tests/cli/<what>.sh PATH-OF-SPARTA, in a folder of its own, prints "ok"/"not ok" lines and at the end "N passed, N failed".
+# tests/cli/<what>.sh PATH-OF-SPARTA, in a folder of its own, prints "ok"/"not ok" lines and at the end "N passed, N failed[, N skipped]".
 S=$1
 [ -x "$S" ] || { echo "usage: $0 PATH-OF-SPARTA" >&2; exit 2; }
 case $S in /*) ;; *) S=$PWD/$S ;; esac
@@ -37,6 +37,9 @@ keep() {
         before=$word
     done
 }
+# skip WHY: something that this machine cannot try
+skipped=0
+skip() { skipped=$((skipped + 1)); echo "skip - $1"; }
 # says FILE TEXT PID: waits until FILE, which was not there before the process, has TEXT, or until the process ends
 says() { until grep -qsF -- "$2" "$1" || ! kill -0 "$3" 2> /dev/null; do sleep 0.05; done; }
 # has FILE TEXT NAME: FILE contains TEXT
@@ -71,14 +74,14 @@ opened() {
     for p in "$root/.venv/bin/python" python3; do
         if [ -z "$python" ] && "$p" -c "import numpy, onnxruntime" 2> /dev/null; then python=$p; fi
     done
-    if [ -z "$python" ]; then echo "# no Python with onnxruntime: the $kept ONNX files that were written are not opened"; return; fi
+    if [ -z "$python" ]; then skip "no Python with onnxruntime: the $kept ONNX files that were written are not opened"; return; fi
     if "$python" "$root/tests/written.py" "$T"/written/*/*.onnx > err 2>&1; then good "onnxruntime opens and runs what was written: $(tail -1 err)"; else bad "onnxruntime opens and runs what was written"; fi
 }
 
 # finish: the count, and the exit status 1 when one failed
 finish() {
     opened
-    echo "$passed passed, $failed failed"
+    echo "$passed passed, $failed failed$([ $skipped = 0 ] || echo ", $skipped skipped")"
     [ $failed = 0 ]
     exit
 }

@@ -64,7 +64,7 @@ if command -v python3 > /dev/null; then
         good "SIGCHLD ignored: compiled all the same"; else bad "SIGCHLD ignored: compiled all the same"; fi
 fi
 if nm "$S" 2> /dev/null | grep -q __asan_init; then
-    echo "# ulimit -v: not with the address sanitizer, which maps terabytes"
+    skip "ulimit -v: not with the address sanitizer, which maps terabytes"
 else
     if (ulimit -v 1500000; timeout 120 "$S" compile mlp.onnx --no-measure -q --cache "$T/c2" -o m.sparta > out 2> err) && ! grep -q warning err; then
         good "ulimit -v of 1.5 GB: compiled all the same"; else bad "ulimit -v of 1.5 GB: compiled all the same"; fi
@@ -79,7 +79,7 @@ if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=64k none full 2> /dev/null; then
     has err "cache: " "the cache's disk is full: said"
     umount full
 else
-    echo "# a full disk: mount is not allowed here"
+    skip "a full disk: mount is not allowed here"
 fi
 
 # ------------------------------------------------------------------ files that change while they are in use
@@ -125,7 +125,7 @@ if [ "$(id -u)" = 0 ] && mkdir home && chown 12345 home; then
     has out "root's own" "doctor as root in a user's home: which cache"
     gone home/.cache "doctor as root in a user's home: nothing is made there"
 else
-    echo "# another user's home: not root"
+    skip "another user's home: not root"
 fi
 
 # ------------------------------------------------------------------ nothing to do, and too much

@@ -118,7 +118,7 @@ for library in onnxruntime openvino; do
     for p in "$root/.venv/bin/python" python3; do
         if [ -z "$python" ] && "$p" -c "import numpy, $library" 2> /dev/null; then python=$p; fi
     done
-    if [ -z "$python" ]; then echo "# no Python with $library: bench --against $library is not run"; continue; fi
+    if [ -z "$python" ]; then skip "no Python with $library: bench --against $library is not run"; continue; fi
     export SPARTA_PYTHON="$python"
     run 0 "bench --against $library" bench mlp.sparta --model mlp.onnx --against $library --batch 5 --threads 1 --iterations 3 --warmup 0 --json
     json "d['answers_agree'] is True and d['baseline']['name'].startswith('$library ') and d['baseline']['runs'] == 3" "it gives the same answer"
