@@ -101,7 +101,7 @@ static void say_sources(cli *c, const sparta_report *r)
                  {"model", "estimated; compile times them"}};
     const sparta_layer *l;
     if (!sparta_report_layer(r, 0)) return;
-    cli_say(c, "times: us at 128 tokens, or as many as there are when they are 16 at most, on one thread");
+    cli_say(c, "times: us on one thread, at 128 tokens or, where the model has at most 16, at all of them");
     for (size_t k = 0; k < SP_COUNT(known); k++) {
         bool used = false;
         for (int i = 0; (l = sparta_report_layer(r, i)); i++)

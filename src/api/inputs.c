@@ -29,11 +29,11 @@ static sparta_status unknown_input(sparta_inputs *in, const sp_graph *g, const c
     sp_text_init(&all, in->cx);
     for (int i = 0; i < g->n_inputs; i++) {
         names[i] = g->input[i]->name;
-        sp_text_printf(&all, "%s%s", i ? ", " : "", names[i]);
+        sp_text_printf(&all, "%s'%s'", i ? ", " : "", names[i]);
     }
     const char *near = sp_nearest(name, names, g->n_inputs);
     const sparta_status s =
-        near ? sp_fail(in->cx, SPARTA_E_USAGE, "the model has no input '%s'; did you mean %s?", name, near)
+        near ? sp_fail(in->cx, SPARTA_E_USAGE, "the model has no input '%s'; did you mean '%s'?", name, near)
              : sp_fail(in->cx, SPARTA_E_USAGE, "the model has no input '%s'; it has %s", name,
                        sp_text_str(&all));
     sp_text_free(&all);

@@ -205,8 +205,8 @@ const char *sp_nearest(const char *s, const char *const *names, int n)
 {
     size_t length = strnlen(s, NEAR_LENGTH + 1);
     if (length > NEAR_LENGTH) return NULL;
-    /* Three changes turn any three letters into any others: short words must be nearer. */
-    int best = SP_MIN(4, (int)length / 2 + 2);
+    /* Three changes turn any three letters into any others, and "serve" into "kernel": short words must be nearer. */
+    int best = SP_MIN(4, (int)length / 3 + 2);
     const char *found = NULL;
     for (int i = 0; i < n; i++) {
         size_t other = strnlen(names[i], NEAR_LENGTH + 1);

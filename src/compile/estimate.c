@@ -165,8 +165,8 @@ static const struct {
     [BY_PRODUCT] = {"product of two activations that is no attention",
                     "an exporter's plain attention is recognised: report the model if it is one"},
     [BY_STACK] = {"product with a constant in a form that has no kernel, as a stack of matrices",
-                  "report the model if it matters"},
-    [BY_OPERATOR] = {"there is no kernel of it yet", "report the model if it matters"},
+                  "if you need it fast, report the model"},
+    [BY_OPERATOR] = {"there is no kernel of it yet", "if you need it fast, report the model"},
 };
 
 static cause cause_of(const sp_node *n)

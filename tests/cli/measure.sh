@@ -37,7 +37,7 @@ run 0 "bench --input" bench mlp.onnx --no-measure --no-baseline --input x=in3/x.
 json "d['sizes'] == {'batch': 3} and d['complete'] and d['subject']['runs'] == 2" "they say the sizes"
 run 0 "bench --input of both" bench mlp.onnx --against mlp.onnx --no-measure --input x=random:0:1 --batch 2 --iterations 5 --warmup 0 --json; json "d['sizes'] == {'batch': 2} and d['ratio'] > 0" "ranges are known, and sizes that --batch says"
 run 2 "an input of another size than --batch" bench mlp.onnx --no-measure --input x=in3/x.npy --batch 2; complains "an input of another size"
-run 2 "an input that the model has not" bench mlp.onnx --no-measure --input y=in3/x.npy; has err "it has x" "says which it has"
+run 2 "an input that the model has not" bench mlp.onnx --no-measure --input y=in3/x.npy; has err "it has 'x'" "says which it has"
 run 1 "an input from a missing file" bench mlp.onnx --no-measure --input x=missing.npy; complains "an input from a missing file"
 run 2 "an input without --what-if" inspect mlp.onnx --input x=in3/x.npy; has err "--what-if" "says what it is for"
 run 0 "what-if on given inputs" inspect mlp.onnx --what-if 4x1:0.9 --input x=in3/x.npy --time 0.01 --target portable --json

@@ -196,7 +196,7 @@ pid=$!
 says err '"2x1:0.9' $pid
 kill -INT $pid; wait $pid; got=$?
 if [ $got = 130 ]; then good "what-if interrupted"; else bad "what-if interrupted (exit $got, not 130)"; fi
-has err "what was measured until then is told" "which is said"
+has err "what was measured so far is printed" "which is said"
 json "[p['pattern'] for p in d['what_if']] == ['4x1:0.9'] and not d['what_if_at']['complete']" "and what was measured is there"
 
 # ------------------------------------------------------------------ masks and weights that are odd
@@ -386,7 +386,7 @@ run 0 "run --json" run mlp.sparta --output-dir o4 --dim batch=3 --input x=random
 json "d['outputs'][0]['name'] == 'logits' and d['outputs'][0]['shape'] == [3, 10] and d['schema'] == 'sparta.run/1'" "run --json has its fields"
 run 2 "run with an input missing" run bert.sparta --output-dir o5 --input input_ids=o1/input_ids.npy
 has err "attention_mask" "names the missing ones"; has err "token_type_ids" "names all the missing ones"
-run 2 "run with an unknown input" run bert.sparta --output-dir o5 --input input_idz=o1/input_ids.npy; has err "did you mean input_ids" "an unknown input is guessed"
+run 2 "run with an unknown input" run bert.sparta --output-dir o5 --input input_idz=o1/input_ids.npy; has err "did you mean 'input_ids'" "an unknown input is guessed"
 run 2 "run with a wrong range" run mlp.sparta --output-dir o5 --input x=random:1:0
 run 1 "run with a missing file" run mlp.sparta --output-dir o5 --input x=missing.npy
 run 1 "run with a file that is no array" run mlp.sparta --output-dir o5 --input x=text

@@ -120,6 +120,9 @@ static void test_nearest(void **state)
     assert_string_equal(sp_nearest("rum", names, 4), "run");
     assert_string_equal(sp_nearest("inspct", names, 4), "inspect");
     assert_null(sp_nearest("xyz", names, 4));
+    const char *verb = "kernel";
+    assert_null(sp_nearest("serve", &verb, 1));
+    assert_string_equal(sp_nearest("kernal", &verb, 1), "kernel");
     assert_null(sp_nearest("frobnicate", names, 4));
     assert_null(sp_nearest("", names, 4));
     char lots[1000];
