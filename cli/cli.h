@@ -76,6 +76,8 @@ typedef struct cli_progress {
     bool shown;    /* a line is on the terminal and must be wiped */
     char what[64]; /* was shown last, */
     int told;      /* and how much of it was done */
+    /* The count is compile's, which tries other graphs and other numbers of tokens as it goes on: what is left is not known before it measures. */
+    bool grows;
     /* Of the phase at hand. */
     bool counted;
     int first, done, all;

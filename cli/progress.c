@@ -78,8 +78,10 @@ void cli_progress_show(void *arg, int done, int all, const char *what)
     cli *c = arg;
     cli_progress *p = &c->progress;
     char text[64], left[24], count[96];
-    const double now = sp_now(), seconds = cli_progress_left(p, now, done, all);
+    const double now = sp_now();
+    double seconds = cli_progress_left(p, now, done, all);
     snprintf(text, sizeof text, "%s", what ? what : "");
+    if (p->grows && strcmp(text, "measuring") != 0) seconds = NAN;
     if (!is_due(p, now, done, all, text)) return;
     p->last = now;
     p->told = done;

@@ -231,6 +231,7 @@ static sparta_status write_times(cli *c, points *p)
 static sparta_status fill_request(cli *c, sp_bench_request *r)
 {
     *r = (sp_bench_request){.subject = c->operand[0], .against = cli_text(c, CLI_AGAINST, NULL)};
+    c->progress.grows = true;
     r->model = cli_text(c, CLI_MODEL, NULL);
     r->concurrency = (int)cli_int(c, CLI_CONCURRENCY, 1);
     r->no_baseline = cli_has(c, CLI_NO_BASELINE);

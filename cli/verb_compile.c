@@ -96,6 +96,7 @@ sparta_status cli_verb_compile(cli *c)
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
     sparta_compile_options o;
     sparta_package *p = NULL;
+    c->progress.grows = true;
     if (pass) return dump(c, pass);
     if (!path)
         return sp_fail(c->cx, SPARTA_E_USAGE,

@@ -30,6 +30,7 @@ typedef struct study {
     sp_bindings said; /* sizes, also those of given inputs */
     sp_what_if out;
     int step, steps; /* of the whole work, for progress */
+    int told;        /* of it, in hundredths of a step */
     const char *doing;
     bool no_memory; /* a text could not be copied */
 } study;
@@ -38,11 +39,13 @@ typedef struct study {
 
 static void relay(void *arg, int done, int all, const char *what)
 {
-    const study *s = arg;
+    study *s = arg;
     char text[200];
     snprintf(text, sizeof text, "%.60s: %.120s", s->doing, what);
-    sp_compile_tell(&s->r->compile.options, s->step * 100 + (all > 0 ? done * 100 / all : 0), s->steps * 100,
-                    text);
+    /* What a step counts may grow or begin anew, as when it compiles a second graph: the whole does not fall back. */
+    const int part = all > 0 ? SP_MIN(done * 100 / all, 100) : 0;
+    s->told = SP_MAX(s->told, SP_MIN(s->step * 100 + part, s->steps * 100));
+    sp_compile_tell(&s->r->compile.options, s->told, s->steps * 100, text);
 }
 
 static void begin(study *s, const char *doing, const char *what)
