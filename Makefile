@@ -301,7 +301,7 @@ examples: all $(API_PROGRAMS:%=$(B)/examples/api_%) $(B)/examples/compile_and_ru
 completion = $(B)/sparta --completion $(1) > $(DESTDIR)$(PREFIX)/share/$(2)
 install: all ## install into $(DESTDIR)$(PREFIX): program, libraries, header, files for pkg-config and CMake, man page, completion, docs, examples
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig lib/cmake/sparta $(addprefix share/,sparta/kernels man/man1 bash-completion/completions zsh/site-functions \
-		fish/vendor_completions.d doc/sparta/examples doc/sparta/docs))
+		fish/vendor_completions.d $(addprefix doc/sparta/,examples include docs/adr docs/benchmarks)))
 	install -m 755 $(B)/sparta $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 include/sparta.h $(DESTDIR)$(PREFIX)/include/
 	install -m 644 $(B)/libsparta.a $(B)/libsparta_rt.a $(DESTDIR)$(PREFIX)/lib/
@@ -312,9 +312,11 @@ install: all ## install into $(DESTDIR)$(PREFIX): program, libraries, header, fi
 	$(call completion,bash,bash-completion/completions/sparta)
 	$(call completion,zsh,zsh/site-functions/_sparta)
 	$(call completion,fish,fish/vendor_completions.d/sparta.fish)
-	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/sparta/
+	install -m 644 $(wildcard *.md) LICENSE $(DESTDIR)$(PREFIX)/share/doc/sparta/
 	install -m 644 $(wildcard docs/*.md docs/*.svg) $(DESTDIR)$(PREFIX)/share/doc/sparta/docs/
-	install -m 644 $(filter-out examples/kernel.c,$(wildcard examples/*.c)) $(DESTDIR)$(PREFIX)/share/doc/sparta/examples/
+	for n in adr benchmarks; do install -m 644 docs/$$n/*.md $(DESTDIR)$(PREFIX)/share/doc/sparta/docs/$$n/; done
+	install -m 644 $(wildcard examples/*.c) $(DESTDIR)$(PREFIX)/share/doc/sparta/examples/
+	ln -sf ../../../../include/sparta.h $(DESTDIR)$(PREFIX)/share/doc/sparta/include/sparta.h # where pages look for it
 	install -m 644 examples/kernel.c $(DESTDIR)$(PREFIX)/share/sparta/kernels/ # the text of a kernel, not a program
 clean: ## remove build/
 	rm -rf build compile_commands.json
