@@ -46,13 +46,29 @@ static sparta_status parse_dim(sparta_ctx *cx, const char *text, said_dim *out)
     return SPARTA_OK;
 }
 
-static bool has_symbol(const sp_graph *g, const char *name)
+typedef struct hidden {
+    const sp_graph *g;
+    const char *name;
+} hidden;
+
+static void keep_hidden(void *arg, const char *name)
 {
-    const char *symbol;
+    hidden *h = arg;
+    if (!h->name && !sp_ops_is_size(h->g, name)) h->name = name;
+}
+
+/* A symbol that is only a part of dims, as half is of 2*half: no input says what it is, so that runs would not know. */
+static sparta_status check_hidden(sparta_ctx *cx, const sp_graph *g)
+{
+    hidden h = {g, NULL};
     for (int i = 0; i < g->n_inputs; i++)
-        for (int d = 0; d < g->input[i]->dims.rank; d++)
-            if (sp_expr_is_symbol(g->input[i]->dims.dim[d], &symbol) && !strcmp(symbol, name)) return true;
-    return false;
+        for (int d = 0; d < g->input[i]->dims.rank && !h.name; d++)
+            sp_expr_symbols(g->input[i]->dims.dim[d], keep_hidden, &h);
+    if (!h.name) return SPARTA_OK;
+    return sp_fail(cx, SPARTA_E_UNSUPPORTED,
+                   "%.200s is a part of an input's size and no size by itself, so that it cannot vary; give "
+                   "it one value with options.dims %.200s=N",
+                   h.name, h.name);
 }
 
 /* A package is for sizes that the model takes: all of a range. */
@@ -71,8 +87,10 @@ static sparta_status bind_dim(sparta_ctx *cx, sp_graph *g, const char *text)
     SP_TRY(parse_dim(cx, text, &d));
     SP_TRY(check_within(cx, g, &d));
     if (d.fixed) return sp_ops_bind(g, &(sp_bindings){1, (const char *const[]){d.name}, &d.most});
-    if (!has_symbol(g, d.name))
+    if (!sp_ops_is_size(g, d.name)) {
+        SP_TRY(check_hidden(cx, g));
         return sp_fail(cx, SPARTA_E_USAGE, "options.dims %s: no input has a dimension '%s'", text, d.name);
+    }
     return sp_graph_add_bound(g, d.name, d.least > 1 ? d.least : 0, d.most);
 }
 
@@ -284,6 +302,7 @@ static sparta_status import_once(sparta_ctx *cx, const char *onnx, const sp_comp
     if (!out->request.chosen) out->request.chosen = &out->chosen;
     if (!out->request.since) out->request.since = sp_tune_now();
     SP_TRY(load(cx, onnx, &request->options, schedule, &out->obeyed, &out->model));
+    SP_TRY(check_hidden(cx, out->model->graph));
     if (schedule) out->request.obeyed = &out->obeyed;
     return scheduled_target(cx, schedule, &out->request.options);
 }

@@ -14,7 +14,8 @@ static sparta_status symbol_value(sparta_ctx *cx, const char *name, const sp_bin
         *out = b->value[i];
         return SPARTA_OK;
     }
-    return sp_fail(cx, SPARTA_E_USAGE, "expr: the size %s is not known; give it a value", name);
+    return sp_fail(cx, SPARTA_E_USAGE,
+                   "expr: the size %s is not known; give it a value with options.dims %s=N", name, name);
 }
 
 static sparta_status overflow(sparta_ctx *cx)

@@ -330,14 +330,27 @@ static bool has_symbol(const sp_graph *g, const char *name)
     return false;
 }
 
+bool sp_ops_is_size(const sp_graph *g, const char *name)
+{
+    const char *symbol;
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int d = 0; d < g->input[i]->dims.rank; d++)
+            if (sp_expr_is_symbol(g->input[i]->dims.dim[d], &symbol) && !strcmp(symbol, name)) return true;
+    return false;
+}
+
 sparta_status sp_ops_infer_given(sp_graph *g, const sp_bindings *given, bool *bind)
 {
     int before = 0, after = 0;
-    for (int i = 0; i < given->n; i++) before += has_symbol(g, given->name[i]);
+    bool hidden = false;
+    for (int i = 0; i < given->n; i++) {
+        before += has_symbol(g, given->name[i]);
+        hidden |= has_symbol(g, given->name[i]) && !sp_ops_is_size(g, given->name[i]);
+    }
     const sparta_status status = sp_ops_infer(g);
     for (int i = 0; i < given->n; i++) after += has_symbol(g, given->name[i]);
     const bool shape = status == SPARTA_E_SHAPE || status == SPARTA_E_UNSUPPORTED || status == SPARTA_E_LIMIT;
-    *bind = before && (shape || (status == SPARTA_OK && after < before));
+    *bind = before && (shape || (status == SPARTA_OK && (hidden || after < before)));
     return status;
 }
 

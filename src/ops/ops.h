@@ -29,11 +29,13 @@ bool sp_ops_keeps(const sp_node *n);
  * there. */
 sparta_status sp_ops_fold(sp_graph *g, sp_node *n) SP_MUST;
 /* The same, and whether it should be tried again on the model opened anew with `given` bound first: it failed for a shape, or a given
- * symbol has become another one (a size of 1 broadcasts where a symbol is taken to be equal). */
+ * symbol has become another one (a size of 1 broadcasts where a symbol is taken to be equal), or no input has it by itself (2*half). */
 sparta_status sp_ops_infer_given(sp_graph *g, const sp_bindings *given, bool *bind) SP_MUST;
 /* Replace symbols of the inputs by what the graph's musts say they are; solved: some were, and shapes have to be inferred again. */
 sparta_status sp_ops_solve(sp_graph *g, bool *solved) SP_MUST;
 bool sp_ops_mentions(const sp_expr *x, const char *symbol);
+/* Is a dim of an input just this symbol, so that an array says what it is? Of 2*half none says what half is. */
+bool sp_ops_is_size(const sp_graph *g, const char *name);
 /* Replace symbols by constants ("batch" = 4) in inputs, before infer. Unknown names and sizes out of bounds are E_USAGE. */
 sparta_status sp_ops_bind(sp_graph *g, const sp_bindings *b) SP_MUST;
 /* Run the whole graph on its references with the given inputs (by name); results are allocated from cx.

@@ -579,6 +579,37 @@ def few_made_up():
             need(told.returncode == 0, f"{words}: {told.stderr}")
 
 
+class Pairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(x.reshape(x.shape[0], x.shape[1] // 2, 2, 4)).sum(1)
+
+
+def derived():
+    """A size that is worked out from another (2*half) cannot vary: every verb says at once what to give, and runs with it."""
+    module, x, work = Pairs(), torch.randn(3, 16, 4), tests.work.name
+    dims = ({0: torch.export.Dim("batch"), 1: 2 * torch.export.Dim("half")},)
+    path, package = os.path.join(work, "pairs.pt2"), os.path.join(work, "pairs.sparta")
+    torch.export.save(torch.export.export(module, (x,), dynamic_shapes=dims), path)
+    symbols = json.loads(program("inspect", path, "--json").stdout)["symbols"]
+    half = next(s for s in symbols if s != "x_0")
+    advice = f"--dim {half}="
+    for words in (
+        ("compile", path, "--no-measure", "-o", package), ("run", path, "--output-dir", os.path.join(work, "pairs")), ("verify", path, "--against", path),
+        ("bench", path, "--no-measure", "--iterations", "2"), ("inspect", path, "--what-if", "1x1:0.5", "--time", "0.005"),
+    ):  # fmt: skip
+        told = program(*words)
+        need(told.returncode and advice in told.stderr, f"{words}: {told.stderr}")
+        told = program(*words, "--dim", f"{half}=8")
+        need(told.returncode == 0, f"{words} with {half}=8: {told.stderr}")
+    told = program("compile", path, "--no-measure", "-o", package, "--dim", f"{half}=1:8:64")
+    need(told.returncode and advice + "N" in told.stderr, told.stderr)
+    close(next(iter(sparta.load(package).run({"x": x}).values())), module(x))
+
+
 def verbs():
     module = Named().eval()
     path, work = save("verbs", module, (torch.randn(3, 16),), ({0: BATCH},)), tests.work.name
@@ -648,6 +679,6 @@ for network in ("mobilenet_v3_small", "efficientnet_b0", "mnasnet0_5"):
     tests.check(network, vision, network)
 for model in of_this_day():
     tests.check(model, transformer, model)
-for name, function in {"names": names, "known names": known_names, "assumed sizes": assumed_sizes, "names of sizes": named_sizes, "edges of sizes": edges, "sizes made up within edges": few_made_up, "verbs": verbs, "refusals": refusals, "hostile": hostile}.items():
+for name, function in {"names": names, "known names": known_names, "assumed sizes": assumed_sizes, "names of sizes": named_sizes, "edges of sizes": edges, "sizes made up within edges": few_made_up, "sizes that others are worked out from": derived, "verbs": verbs, "refusals": refusals, "hostile": hostile}.items():
     tests.check(name, function)
 sys.exit(tests.finish())
