@@ -41,15 +41,21 @@ class Report(list):
         lines = [
             "  ".join(cell.rjust(w) if number else cell.ljust(w) for cell, w, number in zip(row, widths, right)).rstrip() for row in [head, *body]
         ]
-        timed = [r for r in self if r.get("us") is not None]
-        if timed:
-            layers = [r for r in self if r.get("left") != left_reason("EMBEDDING")]
-            us, dense = sum(r["us"] for r in timed), sum(r["dense_us"] for r in timed)
-            lines.append(
-                f"{sum(r['sparse'] for r in self)} of {len(layers)} layers run sparse; those timed take {us:.0f} us, dense {dense:.0f} us: "
-                f"{dense / us:.2f}x"
-            )
+        if any(r.get("us") is not None for r in self):
+            lines.append(self._total())
         return "\n".join(lines)
+
+    def _total(self) -> str:
+        """Of the layers that were timed on a quiet machine, or, where none was, by what is estimated."""
+        sound = [r for r in self if r.get("us") is not None and not r.get("disturbed")]
+        timed = [r for r in sound if r.get("source") != "model"]
+        layers = [r for r in self if r.get("left") != left_reason("EMBEDDING")]
+        said = f"{sum(r['sparse'] for r in self)} of {len(layers)} layers run sparse"
+        if sound:
+            us, dense = (sum(r[key] for r in timed or sound) for key in ("us", "dense_us"))
+            said += f"; {'those timed take' if timed else 'estimated:'} {us:.0f} us, dense {dense:.0f} us: {dense / us:.2f}x"
+        busy = sum(bool(r.get("disturbed")) for r in self)
+        return said + (f"; not counted: {busy} timed while other programs worked" if busy else "")
 
 
 _DIGITS = {"density": 2, "norm_kept": 3, "error": 3}

@@ -272,6 +272,7 @@ def _row(name: str, module: Any, shared: set[int]) -> dict[str, Any]:
         "reason": left or _reason(module, few, packed, measured),
         "us": measured.get("us"),
         "dense_us": measured.get("dense_us"),
+        "disturbed": measured.get("disturbed", False),
     }
 
 

@@ -143,17 +143,19 @@ def _times(module, mask, tried, met, backward_weight, grads, quiet) -> dict[str,
     return {word(way): 1e6 * t for way, t in zip(tried, total)}
 
 
-def _decide(tried, times: dict[str, float], said: str) -> dict[str, Any]:
+def _decide(tried, times: dict[str, float], said: str, disturbed: bool = False) -> dict[str, Any]:
     dense = times["dense"]
+    said += ", while other programs worked" if disturbed else ""
     best = min((way for way in tried if way != "dense"), key=lambda way: times[word(way)], default="dense")
-    row: dict[str, Any] = {"block": "dense", "us": dense, "dense_us": dense, "ways": times}
+    row: dict[str, Any] = {"block": "dense", "us": dense, "dense_us": dense, "ways": times, **({"disturbed": True} if disturbed else {})}
     if best == "dense" or times[word(best)] > min(MARGIN * dense, dense - GAIN):
         us = times.get(word(best), dense)
         against = "" if best == "dense" else f" against {us:.0f} us in blocks of {word(best)}"
         found = "dense is faster" if us >= dense else "dense: blocks would gain too little"
         return {**row, "reason": f"{found}: {dense:.0f} us{against} {said}"}
     us = times[word(best)]
-    return {**row, "block": list(best), "us": us, "reason": f"blocks of {word(best)} are {dense / us:.1f}x as fast as dense {said}"}
+    faster = "faster than" if disturbed else f"{dense / us:.1f}x as fast as"  # how much, a busy machine does not tell
+    return {**row, "block": list(best), "us": us, "reason": f"blocks of {word(best)} are {faster} dense {said}"}
 
 
 def _add_points(row, layer, mask, met, backward: bool) -> None:
@@ -297,7 +299,7 @@ def tune(
             times = _times(layer, mask, tried, met[name], backward_weight, grads, quiet)
             trials -= len(tried)
             known.put(key, times, quiet.disturbed())
-        config[name] = _decide(tried, times, _said(met[name]) + (", while other programs worked" if known.disturbed(key) else ""))
+        config[name] = _decide(tried, times, _said(met[name]), known.disturbed(key))
         if mask.is_cuda and config[name]["block"] != "dense":
             _add_points(config[name], layer, mask, met[name], backward_weight > 0)
         _tell(verbose, name, config)

@@ -973,6 +973,24 @@ def autocast():
     need(train["two"]["us"] is not None, str(train))
 
 
+def totals():
+    """How many times as fast is said of times of a quiet machine; what is estimated is called so."""
+    rows = [{**row, "us": us, "dense_us": 40.0} for row, us in zip(sparta.report(mlp()), (10.0, 0.1))]
+    said = lambda *more: str(stages.Report([{**row, **extra} for row, extra in zip(rows, more)])).splitlines()[-1]
+    need(said({}, {"disturbed": True}).endswith("those timed take 10 us, dense 40 us: 4.00x; not counted: 1 timed while other programs worked"), said({}, {"disturbed": True}))
+    need("those timed take 10 us, dense 40 us" in said({}, {"source": "model"}), said({}, {"source": "model"}))
+    need("; estimated: 10 us, dense 80 us" in said({"source": "model"}, {"source": "model"}), said({"source": "model"}, {"source": "model"}))
+    model, known = sparta.sparsify_(mlp(), "4x1:0.75"), _quiet.Quiet.disturbed
+    pretend(blocks_win)
+    _quiet.Quiet.disturbed = lambda self: True
+    try:
+        report = sparta.report(sparta.build_(model, X, remeasure=True))
+    finally:
+        _quiet.Quiet.disturbed = known
+    need(report[0]["sparse"] and "faster than dense" in report[0]["reason"] and "x as fast" not in str(report), str(report))
+    need("layers run sparse; not counted: " in str(report), str(report))
+
+
 def left():
     """Every matrix-like Parameter has a row, and those that are left a reason of the library's."""
     model = Everything()
@@ -1007,6 +1025,7 @@ def left():
 
 for name, function in {
     "what is left": left,
+    "totals": totals,
     "sparsify_": sparsify,
     "sparsify_: errors change nothing": bad_sparsify,
     "tied weights": tied,
