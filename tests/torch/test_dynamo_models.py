@@ -183,6 +183,9 @@ def generates(make, mode):
         alike({"scores": a}, {"scores": b}, f"of token {step}")
     graphs = counters["stats"]["unique_graphs"]
     need(graphs <= 3, f"{graphs} graphs")
+    gc.collect()
+    found = {graph.mode for graph in list(sparta.dynamo._alive)}
+    need(mode in found, f"no graph in mode {mode}: {found}")
     return f"{graphs} graphs"
 
 

@@ -51,10 +51,14 @@ def flat(value):
     return [value] if isinstance(value, torch.Tensor) else []
 
 
+def alive():
+    gc.collect()
+    return list(sparta.dynamo._alive)
+
+
 def need_engine(what, instead=""):
     """In mode engine the graphs that are alive run as packages; or are rewritten, for a reason that has these words."""
-    gc.collect()
-    graphs = [(graph.mode, graph.instead) for graph in sparta.dynamo._alive]
+    graphs = [(graph.mode, graph.instead) for graph in alive()]
     as_wanted = [instead in said if instead else mode == "engine" for mode, said in graphs]
     need(graphs and all(as_wanted), f"{what}: {graphs}, wanted {instead or 'engine'}")
 
@@ -177,12 +181,14 @@ def on_input(word, given):
     return f
 
 
-def on_computed(word, given, layer):
+def on_computed(word, given, layer, seen):
+    """seen: through a view as well, for which mode engine has no answer of its own."""
+
     def f(x):
         y = layer(x)
-        z = y.view(-1)
+        z = y.view(-1) if seen else None
         getattr(y, word)(*given)
-        return y * 2, z + 1
+        return (y * 2, z + 1) if seen else y * 2
 
     return f
 
@@ -210,20 +216,25 @@ def once(what, f, tensors, mode, seed=3, inner="aot_eager"):
     need(torch.equal(state, after), f"{what}, {mode}: the next random number is not eager's")
 
 
-def table(kind, rows, case, least):
-    """All of a table in mode rewrite, some of it, others every day, in mode engine, which falls back for what others see."""
-    ran, failed = 0, []
+def table(kind, rows, case, least, by_engine=None):
+    """All of a table in mode rewrite, some of it, others every day, in mode engine, which falls back for what others see; where a case for it is
+    given, half of them run as packages."""
+    ran, engines, packed, failed = 0, 0, 0, []
     for number, word in enumerate(sorted(rows)):
         for mode in MODES:
             if turn(number + 4 * (mode == "engine"), 8):
                 ran += 1
                 try:
                     once(word, *case(word, rows[word]), mode)
+                    if mode == "engine" and by_engine is not None:
+                        once(word, *by_engine(word, rows[word]), mode)
+                        engines, packed = engines + 1, packed + all(graph.mode == mode for graph in alive())
                 except Exception as error:
                     failed.append(f"{error}"[:200])
     need(len(rows) >= least, f"{len(rows)} {kind}: {sorted(rows)}")
     need(not failed, f"{len(failed)} of {ran}: " + "; ".join(failed[:6]))
-    return f"{len(rows)} are known, {ran} today"
+    need(2 * packed >= engines, f"{packed} of {engines} ran as packages")
+    return f"{len(rows)} are known, {ran} today" + (f", {packed} of {engines} as packages" if engines else "")
 
 
 def start(word):
@@ -239,7 +250,8 @@ def methods():
 def methods_on_computed():
     layer = thin(nn.Linear(FEATURES, ROWS)).eval()
     rows = {word: given for word, given in in_place_methods().items() if word.strip("_") not in WHOLE and word not in WHOLE}
-    return table("methods", rows, lambda word, given: (on_computed(word, given, layer), [torch.rand(ROWS, FEATURES)]), 125)
+    cases = [lambda word, given, seen=seen: (on_computed(word, given, layer, seen), [torch.rand(ROWS, FEATURES)]) for seen in (True, False)]
+    return table("methods", rows, cases[0], 125, by_engine=cases[1])
 
 
 @torch.no_grad()
@@ -414,8 +426,8 @@ class Norms(nn.Module):
         return self.layers(x + self.embedding(ids))
 
 
-def stateful(make, inputs, inner="aot_eager", train=False, calls=3):
-    """A module that keeps something: the answers of several calls, and its buffers after them."""
+def stateful(make, inputs, inner="aot_eager", train=False, calls=3, instead="writes"):
+    """A module that keeps something: the answers of several calls, and its buffers after them; and why mode engine leaves it to the other."""
     said = []
     for mode in MODES:
         torch.manual_seed(2)
@@ -436,7 +448,8 @@ def stateful(make, inputs, inner="aot_eager", train=False, calls=3):
             alike(answers[0], answers[1], f"{mode}, call {call}")
             for (name, a), b in zip(first.state_dict().items(), twin.state_dict().values()):
                 alike(a, b, f"{mode}, call {call}: {name}")
-        gc.collect()
+        if mode == "engine":
+            need_engine("what is kept", "gradients" if train else instead)
         said.append(len(sparta.dynamo.report()))
     return f"{said} rows"
 
@@ -457,8 +470,7 @@ def norms(inner="aot_eager"):
 def between():
     """The answer is that of the values when the mask was applied."""
     for changes in ("weight", "mask", "a view", "nothing"):
-        stateful(lambda: Masked(changes), lambda call: [torch.randn(6, 16)])
-        rows = [row for row in sparta.dynamo.report() if row["mode"] == "rewrite"]
+        stateful(lambda: Masked(changes), lambda call: [torch.randn(6, 16)], instead="writes" if changes != "nothing" else "")
         torch._dynamo.reset()
         model, x = Masked(changes), torch.randn(6, 16)
         with torch.no_grad():
@@ -471,9 +483,9 @@ def between():
 class Noise(nn.Module):
     """Random numbers of several kinds before and after what has a package, and where it is asked for some that nobody reads."""
 
-    def __init__(self, unread):
+    def __init__(self, unread, written):
         super().__init__()
-        self.unread = unread
+        self.unread, self.written = unread, written
         self.one, self.two, self.drop = thin(nn.Linear(16, 16)), thin(nn.Linear(16, 16)), nn.Dropout(0.3)
 
     def forward(self, x):
@@ -482,8 +494,9 @@ class Noise(nn.Module):
             torch.rand(3)
         y = y + torch.randn_like(y)
         noise = torch.rand(16)
-        z = self.two(y).bernoulli_(0.5)
-        if self.unread:
+        z = self.two(y)
+        z = z.bernoulli_(0.5) if self.written else torch.bernoulli(z, 0.5)
+        if self.unread and self.written:
             torch.empty(4).uniform_()
         return z + noise + torch.randint(7, (16,)), torch.normal(y, 1.0)
 
@@ -493,9 +506,11 @@ def random_numbers():
     """The same ones as eager, and the same one next. Those that nobody reads torch's own compiler drops."""
     for train in (True, False):
         for unread, inner in ((False, "aot_eager"), (True, "eager")):
-            model, x = Noise(unread).train(train), torch.randn(6, 16)
-            for mode in MODES:
-                once(f"train={train}, {inner}", model, [x], mode, inner=inner)
+            x = torch.randn(6, 16)
+            for mode, written in (("rewrite", True), ("engine", True), ("engine", False)):
+                once(f"train={train}, {inner}", Noise(unread, written).train(train), [x], mode, inner=inner)
+                if mode == "engine":
+                    need_engine(f"train={train}, {inner}", "writes" if written else "")
 
 
 class Views(nn.Module):
@@ -525,6 +540,8 @@ def views():
             rest.mul_(3)
             answers.append([y, again, turned, rest, x])
         alike(answers[1], answers[0], mode)
+        if mode == "engine":
+            need_engine("views")
 
 
 # ---------------------------------------------------------------- generate
@@ -566,6 +583,8 @@ def generated(make, cache, mode):
     got = model.generate(ids, **words)
     need(torch.equal(got.sequences, want.sequences), f"{got.sequences.tolist()}, eager has {want.sequences.tolist()}")
     alike(list(got.scores), list(want.scores), "scores")
+    if mode == "engine" and cache != "quantized":
+        need_engine(cache, "writes" if cache == "static" else "")
     return f"{len(want.sequences[0])} tokens"
 
 
