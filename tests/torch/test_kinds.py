@@ -1,5 +1,6 @@
 """Every kind of torch tensor through every way in: its values are right, or it is refused in one sentence. What is lent is changed afterwards."""
 
+import gc
 import os
 import sys
 import warnings
@@ -342,6 +343,22 @@ def written_in_place():
     need(torch.equal(of(torch.compile(f, backend="sparta")), of(f)), "gradient")
 
 
+@torch.no_grad()
+def negative_constants():
+    """A weight with the negative bit is no constant of a package: each call had a copy of it, for which the package was compiled again."""
+    for keep in (lambda w: torch.nn.Parameter(w, requires_grad=False), torch.nn.Buffer):
+        torch._dynamo.reset()
+        model = Eight().eval()
+        del model.l.weight
+        model.l.weight = keep(RIGHT["negative view"](A))
+        run = torch.compile(model, backend="sparta", options={"mode": "engine", "inner": "aot_eager", "compile": {"no_measure": 1}})
+        for _ in range(3):
+            need(torch.allclose(run(X), torch.nn.functional.linear(X, A)), "another answer")
+        gc.collect()
+        builds = [p.builds for graph in sparta.dynamo._alive for s in getattr(graph, "parts", []) for p in s.parts.values()]
+        need(builds == [1], f"compiled {builds} times")
+
+
 # ---------------------------------------------------------------- out=
 OUT = {
     "plain": (lambda x: x.clone(), None),
@@ -465,6 +482,7 @@ if __name__ == "__main__":
     for name in ("negative", "negative view", "negative, turned", "negative, expanded", "turned"):
         tests.check(f"compiled_{name}", compiled, RIGHT[name])
     tests.check("written_in_place", written_in_place)
+    tests.check("negative_constants", negative_constants)
     tests.check("out_refused", out_refused)
     tests.check("inside_of_functions", inside_of_functions)
     tests.check("layouts", layouts)

@@ -233,8 +233,8 @@ def is_product(node: torch.fx.Node) -> bool:
 
 
 def is_constant(value: Any, source: torch.fx.Node) -> bool:
-    """A parameter or a buffer, whose versions torch counts."""
-    if not isinstance(value, torch.Tensor) or value.is_inference():
+    """A parameter or a buffer, whose versions torch counts. Of one with the negative bit each call has a copy, in other memory."""
+    if not isinstance(value, torch.Tensor) or value.is_inference() or source.meta["example_value"].is_neg():
         return False
     static = "_dynamo_static_input_type" in source.meta.get("tensor_dict", {})
     return type(value) in (torch.Tensor, torch.nn.Parameter) and (static or isinstance(value, torch.nn.Parameter))
