@@ -100,6 +100,9 @@ def need_weight(where: str, name: str, module: nn.Module) -> None:
             f"{where}: the weight of {name!r} is computed by {how} before each call; take that away first "
             "(torch.nn.utils.remove_weight_norm, parametrize.remove_parametrizations), or leave the layer dense"
         )
+    weight = module._parameters.get("weight")
+    if weight is not None and weight.layout != torch.strided:
+        raise TypeError(f"{where}: the weight of {name!r} is {weight.layout}; give the layer a dense one, weight.to_dense()")
 
 
 def density(mask: torch.Tensor | None) -> float:

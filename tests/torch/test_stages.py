@@ -114,6 +114,9 @@ def bad_sparsify():
             f"{what}: half-changed",
         )
     refused(TypeError, "Module", sparta.sparsify_, 3, "2:4")
+    stored = nn.Sequential(nn.Linear(16, 16))
+    stored[0].weight = nn.Parameter(stored[0].weight.detach().to_sparse_csr())
+    refused(TypeError, "to_dense()", sparta.sparsify_, stored, "4x1:0.5")
     refused(ValueError, "example inputs", sparta.sparsify_, model, "4x1:0.5", torch.ones(3, 5))
     need(not any(isinstance(m, Masked) for m in model.modules()), "half-changed")
     for function in (sparta.build_, sparta.report, sparta.unbuild_):
