@@ -412,6 +412,7 @@ sparta_status sp_lower_contest(lowering *l, lower_node *ln)
     for (int i = 0; i < x.n; i++) all_remembered &= x.all[i].remembered;
     if (s == SPARTA_OK && !model) s = second_turn(&x);
     ln->tried = x.n > 0;
+    for (int i = 0; i < x.n; i++) ln->met |= ln->pin && sp_lower_meets(ln->pin, x.all[i].c.im);
     if (s == SPARTA_OK) s = settle(&x);
     for (int i = 0; i < x.n; i++)
         if (x.all[i].c.arena) sp_bed_drop(x.bed, &x.all[i].c);

@@ -57,6 +57,7 @@ typedef struct lower_node { /* what was decided for one node */
     const int64_t *operands; /* of the nest: node of the chain, slot of the node */
     int n_operands;
     bool tried; /* there were rows to choose from */
+    bool met;   /* there were rows among them that the pin asks for */
     char reason[256], source[16];
 } lower_node;
 
