@@ -314,7 +314,7 @@ install: all ## install into $(DESTDIR)$(PREFIX): program, libraries, header, fi
 	$(call completion,fish,fish/vendor_completions.d/sparta.fish)
 	install -m 644 $(wildcard *.md) LICENSE $(DESTDIR)$(PREFIX)/share/doc/sparta/
 	install -m 644 $(wildcard docs/*.md docs/*.svg) $(DESTDIR)$(PREFIX)/share/doc/sparta/docs/
-	for n in adr benchmarks; do install -m 644 docs/$$n/*.md $(DESTDIR)$(PREFIX)/share/doc/sparta/docs/$$n/; done
+	for n in adr benchmarks; do install -m 644 docs/$$n/*.md $(DESTDIR)$(PREFIX)/share/doc/sparta/docs/$$n/ || exit 1; done
 	install -m 644 $(wildcard examples/*.c) $(DESTDIR)$(PREFIX)/share/doc/sparta/examples/
 	ln -sf ../../../../include/sparta.h $(DESTDIR)$(PREFIX)/share/doc/sparta/include/sparta.h # where pages look for it
 	install -m 644 examples/kernel.c $(DESTDIR)$(PREFIX)/share/sparta/kernels/ # the text of a kernel, not a program

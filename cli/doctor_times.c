@@ -106,7 +106,10 @@ static bool count(void *arg, const char *key, const sp_trial *t)
 static int count_named(memory *m)
 {
     if (!m->db) return 0;
-    if (!m->glob) return SP_MAX(sp_tune_count_all(m->db, TUNED " "), 0);
+    if (!m->glob) {
+        const int all = sp_tune_count_all(m->db, TUNED " ");
+        return SP_MAX(all, 0);
+    }
     m->n = 0;
     sp_tune_each(m->db, "", count, m);
     return m->n;

@@ -770,7 +770,8 @@ typedef struct sparta_layer {
     const char *source;
 } sparta_layer;
 
-typedef struct sparta_symbol { /* a size that every run may choose; 0 and INT64_MAX: without a bound */
+typedef struct
+    sparta_symbol { /* a size that every run may choose; most INT64_MAX, least 0: without a bound */
     const char *name;
     int64_t most, least;
 } sparta_symbol;

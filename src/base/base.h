@@ -67,9 +67,9 @@ sparta_status sp_fail(sparta_ctx *cx, sparta_status status, const char *format, 
 sparta_status sp_fail_in(sparta_ctx *cx, const char *format, ...) SP_PRINTF(2, 3);
 /* Of the last failure; SPARTA_E_INTERNAL when there is none. */
 sparta_status sp_ctx_status(const sparta_ctx *cx);
-void sp_ctx_clear(sparta_ctx *cx); /* forgets the message; a cancellation stays */
-/* E_CANCELLED once somebody asked to stop; call it in every loop that may last. */
+void sp_ctx_clear(sparta_ctx *cx);  /* forgets the message; a cancellation stays */
 void sp_ctx_resume(sparta_ctx *cx); /* forgets the cancellation alone: what was reached is to be written */
+/* E_CANCELLED once somebody asked to stop; call it in every loop that may last. */
 bool sp_ctx_cancelled(const sparta_ctx *cx); /* from any thread */
 sparta_status sp_check_cancel(sparta_ctx *cx) SP_MUST;
 /* Remarks for the user that are no errors ("no compiler: the portable kernels run"); shown once by the door. */

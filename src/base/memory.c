@@ -207,7 +207,6 @@ void *sp_realloc(sparta_ctx *cx, void *p, size_t size)
 void sp_free(sparta_ctx *cx, void *p)
 {
     if (!p) return;
-    SP_ASSERT(sp_block_whole(p));
     header h = *header_of(p);
     if (h.mapped)
         munmap(h.raw, h.mapped);

@@ -8,7 +8,7 @@
 
 enum {
     HOPELESS = 3,    /* times slower than the best: one turn is enough */
-    IMPLAUSIBLE = 8, /* times slower than the best of the bed, or than the peak allows: timed again */
+    IMPLAUSIBLE = 8, /* times slower than the best of the bed, or than half of the peak: timed again */
     TWICE = 2        /* a time that was found so often is one */
 };
 
@@ -71,6 +71,7 @@ static void let_go(contest *x, entrant *e)
 /* One that is out has its name in a note. */
 static void tell(contest *x, const entrant *e)
 {
+    x->ln->pin_wrong |= x->ln->pin && sp_lower_meets(x->ln->pin, e->c.im);
     const char *user = sp_implement_user_name(e->c.im, &x->ln->task);
     sp_note(x->l->cx, "%s: %s %s %s%s and is not used", x->ln->node->name, user ? "kernel" : "implement",
             user ? user : e->c.im->name, e->c.outside ? "writes outside of " : "disagrees with the reference",
@@ -164,8 +165,8 @@ static double pace(const contest *x, const entrant *e)
  * was remembered is not believed, unless it was found twice. */
 static sparta_status doubt(contest *x)
 {
-    const double model = 1e11; /* operations a second: sp_lower_modelled */
-    double best = x->l->peak > 0 ? model / x->l->peak : 1;
+    const double model = 1e11;                                 /* operations a second: sp_lower_modelled */
+    double best = x->l->peak > 0 ? 2 * model / x->l->peak : 2; /* nobody is surprised by half of the peak */
     for (int i = 0; i < x->n; i++)
         if (pace(x, &x->all[i]) > 0) best = fmin(best, pace(x, &x->all[i]));
     for (int i = 0; i < x->n; i++) {
@@ -244,13 +245,13 @@ static sparta_status first_turn(contest *x)
  * database, where a disturbed time takes no quiet one's place. */
 static sparta_status call_back(contest *x)
 {
-    const double best = best_us(x);
     for (int i = 0; i < x->n; i++) {
         entrant *e = &x->all[i];
-        if (!e->remembered || e->us > best * HOPELESS) continue;
+        if (!e->remembered || e->us > best_us(x) * HOPELESS) continue;
         memcpy(x->ln->task.point, e->c.point, sizeof e->c.point);
         SP_TRY(time_now(x, e));
         e->remembered = false;
+        i = -1; /* the best may take longer now, and others may win by it */
     }
     return SPARTA_OK;
 }
@@ -412,7 +413,6 @@ sparta_status sp_lower_contest(lowering *l, lower_node *ln)
     for (int i = 0; i < x.n; i++) all_remembered &= x.all[i].remembered;
     if (s == SPARTA_OK && !model) s = second_turn(&x);
     ln->tried = x.n > 0;
-    for (int i = 0; i < x.n; i++) ln->met |= ln->pin && sp_lower_meets(ln->pin, x.all[i].c.im);
     if (s == SPARTA_OK) s = settle(&x);
     for (int i = 0; i < x.n; i++)
         if (x.all[i].c.arena) sp_bed_drop(x.bed, &x.all[i].c);

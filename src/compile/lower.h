@@ -56,8 +56,8 @@ typedef struct lower_node { /* what was decided for one node */
     const char *nest;        /* NULL: it runs elsewhere, or is not generated */
     const int64_t *operands; /* of the nest: node of the chain, slot of the node */
     int n_operands;
-    bool tried; /* there were rows to choose from */
-    bool met;   /* there were rows among them that the pin asks for */
+    bool tried;     /* there were rows to choose from */
+    bool pin_wrong; /* one that the pin asks for is wrong, and a note said so */
     char reason[256], source[16];
 } lower_node;
 

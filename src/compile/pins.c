@@ -63,8 +63,8 @@ sparta_status sp_lower_pin_failed(sparta_ctx *cx, const lower_node *ln)
                       : ln->task.strict && im->sparse             ? "options.strict allows no sparse product"
                       : ln->pin->kernel
                           ? "there is no code of it: give a compiler, and a target that is not portable"
-                      : ln->met ? "it was tried and is wrong, as a note says"
-                                : "the layer does not fit it";
+                      : ln->pin_wrong ? "it was tried and is wrong, as a note says"
+                                      : "the layer does not fit it";
     sp_fail(cx, SPARTA_E_UNSUPPORTED, "%s %.100s of layer '%.100s': implement %s cannot run it: %s",
             ln->pin->clause, ln->pin->text, ln->node->name, im->name, why);
     return sp_lower_fail_at(cx, ln->pin->at);

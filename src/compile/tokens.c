@@ -93,7 +93,8 @@ static sparta_status smallest_run(const lowering *l, sp_bindings *out, bool *dec
     *decodes = false;
     for (int i = 0; i < l->sizes.n; i++) {
         const bool past = sp_compile_is_past(l->g, l->sizes.name[i]);
-        value[i] = past ? l->sizes.value[i] : sp_symbol_within(l->g, l->sizes.name[i], 1);
+        value[i] = past ? l->sizes.value[i]
+                        : 1; /* plans below the least of a bound are not made: sp_lower_may_have */
         *decodes |= past;
     }
     *out = (sp_bindings){l->sizes.n, l->sizes.name, value};

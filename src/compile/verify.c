@@ -84,21 +84,29 @@ static int64_t wanted(const check *c, double cost)
     return SP_MAX(1, SP_MIN(items, alone ? c->most : c->most / TOKENS));
 }
 
+/* Items that the sizes have: one, or the least that the model takes. */
+static int64_t items_of_sizes(const check *c, const char *item)
+{
+    for (int i = 0; item && i < c->symbol.n; i++)
+        if (!strcmp(c->symbol.name[i], item)) return SP_MAX(c->size[i], 1);
+    return 1;
+}
+
 /* How many items each side runs on. */
 static sparta_status plan(check *c)
 {
     const char *item = item_symbol(c->g);
     bool apart = false;
     SP_TRY(set_sizes(c, 1));
-    const double cost = sp_ops_cost(c->cx, c->g, &(sp_bindings){c->symbol.n, c->symbol.name, c->size});
+    const double cost = sp_ops_cost(c->cx, c->g, &(sp_bindings){c->symbol.n, c->symbol.name, c->size}) /
+                        (double)items_of_sizes(c, item);
     if (item && repeats(c->g, item)) SP_TRY(sp_ops_items_apart(c->g, item, &apart));
     const int64_t items = wanted(c, cost), most = item ? sp_symbol_within(c->g, item, items) : items;
     const int64_t least = SP_MIN(apart ? 1 : MIXED, most);
     c->different = cost * (double)most <= BUDGET ? most : SP_MAX(least, (int64_t)(BUDGET / cost));
     c->item = apart ? item : NULL;
     SP_TRY(set_sizes(c, c->different));
-    for (int i = 0; i < c->symbol.n; i++)
-        if (item && !strcmp(c->symbol.name[i], item)) c->different = c->size[i];
+    if (item) c->different = items_of_sizes(c, item);
     c->all = apart ? SP_MAX(most, c->different) : c->different;
     return SPARTA_OK;
 }

@@ -207,9 +207,13 @@ static sp_bound *find_bound(const sp_graph *g, const char *symbol)
 sparta_status sp_graph_add_bound(sp_graph *g, const char *symbol, int64_t least, int64_t most)
 {
     sp_bound *b = find_bound(g, symbol);
-    if (!b) return keep_bound(g, &(sp_bound){symbol, least, most}, &g->bound, &g->n_bounds);
-    b->least = SP_MAX(b->least, least);
-    b->most = SP_MIN(b->most, most);
+    const sp_bound both = {symbol, b ? SP_MAX(b->least, least) : least, b ? SP_MIN(b->most, most) : most};
+    if (both.least > both.most)
+        return sp_fail(g->cx, SPARTA_E_SHAPE, "dim %.200s: at least %lld and at most %lld cannot both hold",
+                       symbol, (long long)both.least, (long long)both.most);
+    if (!b) return keep_bound(g, &both, &g->bound, &g->n_bounds);
+    b->least = both.least;
+    b->most = both.most;
     return SPARTA_OK;
 }
 

@@ -137,7 +137,8 @@ static void lower_one(void *arg, const char *name)
         const int64_t was = l->value[i];
         if (strcmp(sizes->name[i], name) || l->fixed[i] || was > LARGEST) continue;
         const int before = count_unmet(l->s);
-        while (!l->any && --l->value[i] >= least) l->any = count_unmet(l->s) < before;
+        while (!l->any && --l->value[i] >= least && !sp_ctx_cancelled(l->s->cx))
+            l->any = count_unmet(l->s) < before;
         if (!l->any) l->value[i] = was;
     }
 }

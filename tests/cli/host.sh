@@ -13,7 +13,7 @@ for what in --times "--forget --yes"; do
     run 1 "doctor $what of it" doctor $what --db notes.txt
     has err "sparta: doctor: ./notes.txt: nothing was shown or forgotten, since the file cannot be used now" "doctor $what shows no times of memory as those of the file"
 done
-if command -v python3 > /dev/null; then
+if python3 -c "import sqlite3" 2> /dev/null; then
     run 0 "times of a model" compile mlp.onnx --db held.db -o slow.sparta
     python3 -c "
 import sqlite3, time

@@ -72,7 +72,7 @@ static void use(sp_tune_db *db)
     sp_tune_each(db, "", some, NULL);
     if (sp_tune_forget(db, some, NULL) < -1) abort();
     const int n = sp_tune_count_all(db, "k"), gone = sp_tune_forget_all(db, "k");
-    if (gone != n && gone != -1) abort();
+    if (n < -1 || gone < -1 || (n >= 0 && gone > n)) abort(); /* fewer where the file is damaged */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -501,6 +501,10 @@ static void bounds(void **state)
     fails_saying(SPARTA_E_USAGE, "give 3 or more", sp_bound_check(cx, &open, 2));
     ok(sp_bound_check(cx, &open, INT64_MAX));
     fails_saying(SPARTA_E_USAGE, "give 0 or more", sp_bound_check(cx, &none, -1));
+    fails_saying(SPARTA_E_SHAPE, "dim n: at least 101 and at most 100 cannot both hold",
+                 sp_graph_add_bound(g, "n", 101, INT64_MAX));
+    fails_saying(SPARTA_E_SHAPE, "dim m: at least 9 and at most 3", sp_graph_add_bound(g, "m", 9, 3));
+    prints_again(g);
     sp_graph_free(g);
     fails_saying(SPARTA_E_FORMAT, "do not descend",
                  sp_graph_parse(cx, "graph \"\"\nbound n[6,5]\n", NULL, NULL, &g));
