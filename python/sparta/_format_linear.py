@@ -104,10 +104,11 @@ class FormatLinear(masked.MaskedLinear):
 
     def operator(self) -> Operator:
         """For the weight as it is now."""
-        held = [p.detach() for p in (self.weight, self.bias) if p is not None]
-        now = [(p.data_ptr(), p._version, p.shape, p.stride()) for p in held]
+        parameters = [p for p in (self.weight, self.bias) if p is not None]
+        now = [(id(p), p.data_ptr(), p._version, p.shape, p.stride()) for p in parameters]
         if self._running is None or self._running[0] != now:
-            # Held, so that no other tensor is given their memory.
+            # Held, so that no other tensor is given their memory or their number.
+            held = parameters, [p.detach() for p in parameters]
             self._running = now, Operator(self.weight, self.bias, self.format), held
         return self._running[1]
 

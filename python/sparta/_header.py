@@ -16,9 +16,12 @@ _PLAIN = {
 }  # fmt: skip
 
 
+_NEEDED = ("path", "name")  # texts that nothing may be without
+
+
 def text(value, name="it"):
     """What C takes as a text, or None. ctypes itself takes a number as the address of one, and cuts a text at its first zero byte without a word."""
-    if value is None and name != "path":  # which no function may be without
+    if value is None and name not in _NEEDED:
         return None
     if not isinstance(value, (str, bytes, os.PathLike)):
         raise TypeError(f"{name} is a text (str, bytes or a path), not {type(value).__name__}")

@@ -94,7 +94,8 @@ def _everywhere(model, found, what) -> dict[str, Any]:
         return plan
     pattern = Pattern.parse(what)
     # Of all modules: an embedding of a model's own class, which scales what it looks up, has no masked form.
-    tables = {id(m._parameters["weight"]) for m in model.modules() if isinstance(m, nn.Embedding)}
+    weights = [m._parameters.get("weight") for m in model.modules() if isinstance(m, nn.Embedding)]
+    tables = {id(w) for w in weights if w is not None}
     plan = {name: pattern for name, m in found.items() if id(m._parameters.get("weight")) not in tables and pattern.fits(_shape(m))}
     if not plan:
         raise ValueError(f"sparsify_: the model has no nn.Linear or nn.Conv2d into which a block of '{pattern}' fits")

@@ -80,7 +80,11 @@ def taken(t):
     need({t["name"] for t in package.inspect()["targets"]} == {"avx2", "avx512"}, package.inspect()["targets"])
     need(door.load(b"two.sparta").run({"x": given["x"]}).keys() == {"logits"}, "bytes")
     door.prune("m.onnx", "p.onnx", "4x1:0.5", keep="fc3*")
-    for none in (lambda: door.load(None), lambda: package.save(None), lambda: door.inspect(None)):
+    x = given["x"]
+    for none in (
+        lambda: door.load(None), lambda: package.save(None), lambda: door.inspect(None), lambda: package.run({None: x}), lambda: package.run(given, outputs=[None]),
+        lambda: door.save_arrays("s.npz", {None: x}), lambda: door.expr("y(i) = x(i)", **{"x": x[0]}, formats={None: "csr"}),
+    ):  # fmt: skip
         try:
             none()
         except TypeError as error:

@@ -228,7 +228,8 @@ def table(kind, rows, case, least, by_engine=None):
                     once(word, *case(word, rows[word]), mode)
                     if mode == "engine" and by_engine is not None:
                         once(word, *by_engine(word, rows[word]), mode)
-                        engines, packed = engines + 1, packed + all(graph.mode == mode for graph in alive())
+                        graphs = alive()
+                        engines, packed = engines + 1, packed + (bool(graphs) and all(graph.mode == mode for graph in graphs))
                 except Exception as error:
                     failed.append(f"{error}"[:200])
     need(len(rows) >= least, f"{len(rows)} {kind}: {sorted(rows)}")

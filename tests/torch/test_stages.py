@@ -156,6 +156,9 @@ def tied():
     )
     need("'table'" in next(r for r in sparta.report(model) if r["name"] == "head")["reason"], "the reason names it")
     same(model(ids), want, "tied")
+    pruned = Tied()
+    nn.utils.prune.l1_unstructured(pruned.table, "weight", 0.5)  # whose weight is no Parameter
+    sparta.sparsify_(pruned, "4x1:0.5")
     scaled = Tied()
     scaled.table.__class__ = Scaled
     sparta.sparsify_(scaled, "4x1:0.5")

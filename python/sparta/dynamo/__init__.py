@@ -84,9 +84,7 @@ def backend(gm: torch.fx.GraphModule, example_inputs: Any, *, options: dict[str,
         graph.run = inner(name, rewrite(gm, inputs, graph), inputs, rest)
         return graph
 
-    # Packages read parameters as they are, and know them by their memory.
-    kept = torch.nn.Parameter if mode == "engine" else ()
-    negative = {i for i, x in enumerate(example_inputs) if isinstance(x, torch.Tensor) and x.is_neg() and not isinstance(x, kept)}
+    negative = {i for i, x in enumerate(example_inputs) if isinstance(x, torch.Tensor) and x.is_neg()}
     if negative and _given_back(gm, negative):
         return _by_torch(gm, mode)
     graph = made(_all_plainly(example_inputs, negative))

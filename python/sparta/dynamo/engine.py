@@ -56,6 +56,8 @@ def compile_graph(gm: torch.fx.GraphModule, inputs: Any, name: str, more: dict, 
             return _by_parts(gm, inputs, options, lambda rest: inner(name, rest, inputs, more))
         except Unknown as error:
             reason = str(error)
+        except torch._dynamo.exc.RestartAnalysis:  # Dynamo's own way to begin anew
+            raise
         except Exception as error:  # whatever torch or a model does; the other mode takes the graph as it is
             reason = f"its ATen form fails ({type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error).strip() else ''})"
     tell(f"mode engine: {reason}; the graph is rewritten instead")
