@@ -54,7 +54,7 @@ def unpruned(module: Any) -> tuple[float, str]:
     """Of a layer without a mask: the share of its weight that is not 0, and why the rest does not count as gone."""
     weight = weight_of(module)
     if not _counts(weight):
-        return 1.0, f"dense: zeros of a weight of {weight.dtype}, {weight.layout}, on {weight.device} do not count"
+        return 1.0, f"dense: zeros of a {weight.layout} weight of {weight.dtype} on {weight.device} do not count"
     zeros = _zeros(weight)
     percent = int(1000 * zeros) / 10  # never the one that it is less than
     few = f"dense: {percent:g} % zeros: below {100 * ZEROS:g} % a layer does not count as pruned; sparsify_ with a mask makes it"
