@@ -123,7 +123,7 @@ run 5 "a budget that is too small" zoo bert-base --max-memory 8M -o big.onnx; go
 
 # ------------------------------------------------------------------ inspect
 run 0 "inspect" inspect bert.onnx; has out "4x1" "inspect finds the pattern"; has out "nothing to prune" "inspect gives reasons"
-has out "on one thread; model: estimated" "inspect says what its times are"
+has out "at all of them; model: estimated" "inspect says what its times are"
 if grep -q ' $' out; then bad "no line ends with spaces"; else good "no line ends with spaces"; fi
 run 0 "inspect --table jsonl" inspect bert.onnx --table jsonl; grep Attention out | head -1 > one; mv one out
 json "d['density'] is None and d['us'] is None and d['dense_us'] is None and d['source'] == ''" "a product of activations has no density and no time"

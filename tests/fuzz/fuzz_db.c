@@ -71,8 +71,8 @@ static void use(sp_tune_db *db)
     check_found(found, sp_tune_find(db, "k", found, 4), 4);
     sp_tune_each(db, "", some, NULL);
     if (sp_tune_forget(db, some, NULL) < -1) abort();
-    const int n = sp_tune_count_all(db, "k"), gone = sp_tune_forget_all(db, "k");
-    if (n < -1 || gone < -1 || (n >= 0 && gone > n)) abort(); /* fewer where the file is damaged */
+    if (sp_tune_count_all(db, "k") < -1 || sp_tune_forget_all(db, "k") < -1)
+        abort(); /* of a damaged file they may differ */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
