@@ -85,7 +85,7 @@ bool sp_lower_has_items_alone(const sp_graph *g)
     return open;
 }
 
-/* One of everything but what came before: the sizes of the smallest run of a model. */
+/* One of everything but what came before: the sizes of the smallest run of a model. Plans below the least of a bound are not made (sp_lower_may_have). */
 static sparta_status smallest_run(const lowering *l, sp_bindings *out, bool *decodes)
 {
     int64_t *value = sp_arena_array(l->g->arena, (size_t)l->sizes.n + 1, sizeof *value);
@@ -93,8 +93,7 @@ static sparta_status smallest_run(const lowering *l, sp_bindings *out, bool *dec
     *decodes = false;
     for (int i = 0; i < l->sizes.n; i++) {
         const bool past = sp_compile_is_past(l->g, l->sizes.name[i]);
-        value[i] = past ? l->sizes.value[i]
-                        : 1; /* plans below the least of a bound are not made: sp_lower_may_have */
+        value[i] = past ? l->sizes.value[i] : 1;
         *decodes |= past;
     }
     *out = (sp_bindings){l->sizes.n, l->sizes.name, value};

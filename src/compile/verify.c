@@ -12,12 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    ITEMS = 11,
-    MIXED = 3,
-    TOKENS = 6,
-    FULL = ITEMS * TOKENS
-}; /* 66 tokens: one full panel and two lanes */
+/* FULL: 66 tokens, one full panel and two lanes. */
+enum { ITEMS = 11, MIXED = 3, TOKENS = 6, FULL = ITEMS * TOKENS };
 
 #define BUDGET 3e8 /* multiply-adds of a run of the references, about: a second */
 

@@ -9,10 +9,14 @@ run 0 "a model" zoo mlp --prune 4x1:0.9 -o mlp.onnx
 echo "not a database" > notes.txt
 run 0 "a file that is no database is none" compile mlp.onnx -q --db notes.txt -o slow.sparta
 has err "note: tune: ./notes.txt: file is not a database; records live in memory" "that times are not kept is told even with -q"
-for what in --times "--forget --yes"; do
-    run 1 "doctor $what of it" doctor $what --db notes.txt
-    has err "sparta: doctor: ./notes.txt: nothing was shown or forgotten, since the file cannot be used now" "doctor $what shows no times of memory as those of the file"
-done
+# Both flags of doctor say that file $1 cannot be used.
+unusable() {
+    for what in --times "--forget --yes"; do
+        run 1 "doctor $what of $1" doctor $what --db "$1"
+        has err "sparta: doctor: ./$1: nothing was shown or forgotten, since the file cannot be used now" "doctor $what shows no times of memory as those of $1"
+    done
+}
+unusable notes.txt
 if python3 -c "import sqlite3" 2> /dev/null; then
     run 0 "times of a model" compile mlp.onnx --db held.db -o slow.sparta
     python3 -c "
@@ -24,10 +28,7 @@ time.sleep(600)" & holder=$!
     says held held $holder
     run 0 "a database that another process holds" compile mlp.onnx -q --db held.db -o slow.sparta
     has err "note: tune: ./held.db: another process holds its lock; records live in memory" "is told even with -q"
-    for what in --times "--forget --yes"; do
-        run 1 "doctor $what of it" doctor $what --db held.db
-        has err "sparta: doctor: ./held.db: nothing was shown or forgotten" "doctor $what says that it was not"
-    done
+    unusable held.db
     kill $holder; wait $holder 2> /dev/null
     run 0 "doctor --times when it is free" doctor --times --db held.db; hasnt out "0 times in" "all are there"
 fi
